@@ -163,15 +163,15 @@ static uint32_t add_bias(struct splitter *s, const struct pst_op *op, bool token
     return in[1] == PST_NONE ? PST_NONE : add_op(s, &sum);
 }
 
-/* The sum over the parts of what rows of a matrix or table make, and the bias. */
-static uint32_t add_sum(struct splitter *s, const struct pst_op *whole, uint32_t result)
+/* The sum over the parts of what rows of a matrix or table, or of experts, make, and the bias. */
+static uint32_t add_sum(struct splitter *s, const struct pst_op *whole, uint32_t result,
+                        bool has_bias)
 {
     const bool tokens = s->ways.cuts[whole->out[0]].tokens;
 
     result = tokens ? add_convert(s, whole->name, "scatter", PST_CONVERT_SCATTER, result)
                     : add_convert(s, whole->name, "sum", PST_CONVERT_SUM, result);
-    return pst_op_has_param(whole, 1) && result != PST_NONE ? add_bias(s, whole, tokens, result)
-                                                            : result;
+    return has_bias && result != PST_NONE ? add_bias(s, whole, tokens, result) : result;
 }
 
 static uint32_t layout_of(const struct cut *cut)
@@ -243,7 +243,7 @@ static void add_part(struct splitter *s, uint32_t v)
     static const uint8_t layouts[] = {
         [WAY_WHOLE] = AS_WHOLE, [WAY_COLUMN] = AS_FANNED, [WAY_ROW] = AS_SPLIT,
         [WAY_HEADS] = AS_SPLIT, [WAY_ALIKE] = AS_SPLIT,   [WAY_TOKENS] = AS_TOKENS,
-        [WAY_TABLE] = AS_WHOLE};
+        [WAY_TABLE] = AS_WHOLE, [WAY_EXPERTS] = AS_FANNED};
     const struct pst_op *whole = &s->ways.graph->ops[v];
     const uint8_t way = s->ways.way[v];
     const bool sums = way == WAY_ROW || way == WAY_TABLE;
@@ -266,8 +266,8 @@ static void add_part(struct splitter *s, uint32_t v)
     op.param = param;
     set_part(s, &s->ways.cuts[whole->out[0]], way, &op);
     result = add_op(s, &op);
-    if (sums && result != PST_NONE) {
-        result = add_sum(s, whole, result);
+    if ((sums || way == WAY_EXPERTS) && result != PST_NONE) {
+        result = add_sum(s, whole, result, sums && pst_op_has_param(whole, 1));
     }
     s->at[whole->out[0]][layout_of(&s->ways.cuts[whole->out[0]])] = result;
 }

@@ -272,6 +272,20 @@ static enum way way_of_embedding(const struct ways *ways, const struct pst_op *o
     return has_table(ways, op) ? WAY_TABLE : WAY_WHOLE;
 }
 
+/* Each part has columns of all experts. */
+static enum way way_of_experts(const struct ways *ways, const struct pst_op *op,
+                               struct cut *ret_cut)
+{
+    const uint64_t width = ways->graph->params[op->param[1]].dims[1];
+
+    if (width % ways->parts != 0 || !may_split(ways, op->param[0]) ||
+        !may_split(ways, op->param[1])) {
+        return WAY_WHOLE;
+    }
+    ret_cut->tokens = is_read_by_tokens(ways, op->out[0]);
+    return WAY_EXPERTS;
+}
+
 static enum way choose_way(const struct ways *ways, uint32_t v, struct cut *ret_cut)
 {
     const struct pst_op *op = &ways->graph->ops[v];
@@ -289,6 +303,8 @@ static enum way choose_way(const struct ways *ways, uint32_t v, struct cut *ret_
     case PST_OP_ROTARY:
     case PST_OP_QKNORM:
         return way_of_heads(ways, op, ret_cut);
+    case PST_OP_EXPERTS:
+        return way_of_experts(ways, op, ret_cut);
     case PST_OP_GLU:
         if (x->n == 2 && x->sections[0] == x->sections[1]) {
             *ret_cut = one_cut(x->sections[0]);
@@ -331,8 +347,8 @@ static bool allow_reads(struct ways *ways, uint32_t v)
     for (uint32_t i = 0; i < op->n_in; i++) {
         const uint32_t n = ways->cuts[op->in[i]].n;
 
-        if (n > 1 && (ways->way[v] == WAY_WHOLE || ways->way[v] == WAY_COLUMN ||
-                      ways->way[v] == WAY_TOKENS)) {
+        if (n > 1 && ways->way[v] != WAY_ROW && ways->way[v] != WAY_HEADS &&
+            ways->way[v] != WAY_ALIKE) {
             ways->plain[splitter_of(ways, op->in[i])] = true;
             fine = false;
         }
@@ -362,6 +378,12 @@ static struct pst_box parameter_box(const struct ways *ways, uint32_t v, uint32_
         const struct cut rows = padded_cut(ways, ways->graph->params[op->param[0]].dims[0]);
 
         return (struct pst_box){ways->parts, 0, 1, {rows.sections[0]}, rows.padding};
+    }
+    if (ways->way[v] == WAY_EXPERTS) { /* [experts, C, gate|up], [experts, F, C] */
+        const uint64_t width = ways->graph->params[op->param[1]].dims[1];
+
+        return slot == 0 ? (struct pst_box){ways->parts, 2, 2, {width, width}, 0}
+                         : (struct pst_box){ways->parts, 1, 1, {width}, 0};
     }
     if (op->kind != PST_OP_LINEAR || ways->way[v] == WAY_WHOLE || (row && slot == 1)) {
         return (struct pst_box){0};
@@ -418,4 +440,18 @@ void pst_ways_choose(struct ways *ways)
 {
     while (!choose_all(ways)) {
     }
+}
+
+uint32_t pst_graph_whole_attention(const struct pst_graph *graph, const struct pst_op **ret_op)
+{
+    uint32_t n = 0;
+
+    for (uint32_t v = 0; v < graph->n_ops && graph->parts > 1; v++) {
+        const struct pst_op *op = &graph->ops[v];
+
+        if (op->kind == PST_OP_ATTENTION && op->heads == graph->whole->ops[graph->op_of[v]].heads) {
+            *ret_op = n++ == 0 ? op : *ret_op;
+        }
+    }
+    return n;
 }

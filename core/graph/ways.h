@@ -9,14 +9,16 @@
 #include "graph/split.h"
 
 enum way {
-    WAY_WHOLE = 0,  /* every part computes all of it */
-    WAY_COLUMN = 1, /* linear: fanned to split; each part has columns of the matrix */
-    WAY_ROW = 2,    /* linear: split to partial; each part has rows of the matrix */
-    WAY_HEADS = 3,  /* attention, rotary: split to split; each part has heads */
-    WAY_ALIKE = 4,  /* elementwise, glu: split to split */
-    WAY_TOKENS = 5, /* norms, sums: each part has rows of the sequence */
-    WAY_TABLE = 6,  /* embedding: whole to partial; each part has rows of the table */
-    WAY_CLASSES = 7 /* cross-entropy: split to whole; each part has classes */
+    WAY_WHOLE = 0,   /* every part computes all of it */
+    WAY_COLUMN = 1,  /* linear: fanned to split; each part has columns of the matrix */
+    WAY_ROW = 2,     /* linear: split to partial; each part has rows of the matrix */
+    WAY_HEADS = 3,   /* attention, rotary: split to split; each part has heads */
+    WAY_ALIKE = 4,   /* elementwise, glu: split to split */
+    WAY_TOKENS = 5,  /* norms, sums: each part has rows of the sequence */
+    WAY_TABLE = 6,   /* embedding: whole to partial; each part has rows of the table */
+    WAY_CLASSES = 7, /* cross-entropy: split to whole; each part has classes */
+    WAY_EXPERTS = 8 /* experts: fanned to partial; each part has columns of each gate and of what it
+                       gates, and the rows of the way down that read these */
 };
 
 /* How the last axis of a tensor is split: sections as in struct pst_box. n 0: it is whole, or split

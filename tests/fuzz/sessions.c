@@ -6,6 +6,7 @@
 
 #include "fuzz.h"
 #include "job_defaults.h"
+#include "session/groups.h"
 
 /* A session and what it borrows. */
 struct owned {
@@ -14,8 +15,11 @@ struct owned {
     struct pst_session *session;
 };
 
-#define JOB(devices, rest)                                                                         \
-    "[model]\nuse='mlp'\ninputs=3\nhidden=4\nlayers=4\nclasses=2\n"                                \
+#define MLP                "use='mlp'\ninputs=3\nhidden=4\nlayers=4\nclasses=2\n"
+#define GPT                "use='gpt'\ndim=8\nheads=2\ncontext=4\nvocab=7\nlayers=2\n"
+#define JOB(devices, rest) MODEL_JOB(MLP, devices, rest)
+#define MODEL_JOB(model, devices, rest)                                                            \
+    "[model]\n" model                                                                              \
     "[data]\nkind='synthetic'\n[run]\ndevice='emulated'\n[plugins]\nisolate='never'\n"             \
     "[partitioner]\nuse='uniform'\n[cluster]\nhost_bandwidth='1 GB/s'\ndevices=" devices "\n" rest
 
@@ -32,6 +36,10 @@ static const char *const jobs[FUZZ_SESSIONS] = {
     JOB("1", "[train]\nbatch=2\nmicrobatch=1\nclip=1\n[scheduler]\nuse='gpipe'\n[[memopt]]\n"
              "use='rotor'\n"),
     JOB("4", "[train]\nbatch=8\nmicrobatch=1\n[scheduler]\nuse='1f1b'\n[[memopt]]\nuse='bpipe'\n"),
+    JOB("4", "[train]\nbatch=4\nmicrobatch=1\n[parallel]\ntensor=2\n[scheduler]\nuse='1f1b'\n"),
+    MODEL_JOB(GPT, "8",
+              "[train]\nbatch=4\nmicrobatch=2\ndegrees=[2]\n[parallel]\ntensor=2\nsequence=true\n"
+              "zero=1\n[scheduler]\nuse='zb-h1'\n"),
 };
 
 struct pst_session *fuzz_sessions[FUZZ_SESSIONS];
@@ -74,8 +82,16 @@ void fuzz_session_close(struct pst_session *session)
 pst_status fuzz_session_search(struct pst_session *session, struct pst_planned *ret_planned,
                                struct pst_error *err)
 {
-    return pst_planner_run(session->job, session->graph, &session->cluster, &session->cost,
-                           pst_predict_step, NULL, ret_planned, err);
+    struct pst_groups groups;
+    pst_status st;
+
+    pst_groups_describe(session, 0, &groups);
+    st = pst_planner_run(session->job, session->graph, &groups.cluster, &groups.cost,
+                         pst_predict_step, NULL, ret_planned, err);
+    if (st == PST_OK) {
+        pst_groups_expand(session->graph, ret_planned);
+    }
+    return st;
 }
 
 void fuzz_session_reset(struct pst_session *session)

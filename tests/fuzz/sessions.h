@@ -8,7 +8,7 @@
 
 #include "session/session.h"
 
-#define FUZZ_SESSIONS 8
+#define FUZZ_SESSIONS 10
 
 extern struct pst_session *fuzz_sessions[FUZZ_SESSIONS];
 

@@ -9,6 +9,7 @@
  *   attention           split q|k|v, or q and k|v     buckets by heads               split
  *   rotary              split by heads                                               split
  *   glu                 split gate|up                                                split
+ *   experts             both fanned                   gate|up columns, rows down     partial
  *   act, add, map       all split alike                                              split
  *   dropout             split, in one section                                        split
  *   qknorm              split by heads                gains, whole: partial          split
@@ -318,6 +319,17 @@ static bool is_by_element(uint32_t kind)
     return kind == PST_OP_ACT || kind == PST_OP_ADD || kind == PST_OP_MAP || kind == PST_OP_DROPOUT;
 }
 
+/* Gate and up are sections of their own; what they make meets its own rows of the way down. */
+static void experts_way(struct pst_split_walk *w, struct pst_split_place *place)
+{
+    const uint64_t width = w->whole->params[w->of->param[1]].dims[1], both[2] = {width, width};
+    expect_layout(w, 0, PST_LAYOUT_FANNED);
+    expect_layout(w, 1, PST_LAYOUT_FANNED);
+    expect_box(w, 0, 2, 2, both, 0);
+    expect_box(w, 1, 1, 1, &width, 0);
+    place->layout = PST_LAYOUT_PARTIAL;
+}
+
 void pst_split_way(struct pst_split_walk *w, struct pst_split_place *place)
 {
     const uint32_t layout = w->of->n_in > 0 ? input_of(w, 0)->layout : PST_LAYOUT_WHOLE;
@@ -337,6 +349,8 @@ void pst_split_way(struct pst_split_walk *w, struct pst_split_place *place)
         glu_way(w, place);
     } else if (split && is_by_element(kind)) {
         element_way(w, place);
+    } else if (layout == PST_LAYOUT_FANNED && kind == PST_OP_EXPERTS) {
+        experts_way(w, place);
     } else if (layout == PST_LAYOUT_TOKENS && is_by_row(kind)) {
         tokens_way(w, place);
     } else {

@@ -104,7 +104,7 @@ void pst_split_place(struct pst_split_walk *w, uint32_t tensor, struct pst_split
    heads along the first, and what there is of each row of tokens. */
 static void check_aux(struct pst_split_walk *w, uint32_t k, uint32_t layout)
 {
-    const bool divided = layout == PST_LAYOUT_SPLIT || layout == PST_LAYOUT_TOKENS;
+    const bool divided = layout != PST_LAYOUT_WHOLE;
     const struct pst_tensor *local = &w->graph->tensors[w->op->out[k]];
     const struct pst_tensor *whole = &w->whole->tensors[w->of->out[k]];
     uint32_t axis =

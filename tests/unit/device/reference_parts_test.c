@@ -546,9 +546,25 @@ TEST(padded_vocabulary)
     smoothing = z_loss = 0;
 }
 
-TEST(experts_are_whole)
+/* Each part has columns of all experts, which read fanned rows and weights; the router is whole. */
+TEST(experts)
 {
-    check("llama", "layers=1 dim=16 heads=4 ff=16 context=6 vocab=12 experts=4", 2, 4);
+    static const char model[] = "layers=1 dim=16 heads=4 ff=16 context=6 vocab=12";
+    char settings[256];
+
+    snprintf(settings, sizeof settings, "%s experts=4", model);
+    check("llama", settings, 2, 7);
+    check_tokens("llama", settings, 2, 9);
+    snprintf(settings, sizeof settings, "%s experts=5 experts_per_token=3 capacity=1.25", model);
+    check("llama", settings, 4, 7);
+    snprintf(settings, sizeof settings, "%s experts=3 experts_per_token=1 aux_loss=0.1", model);
+    check_tokens("llama", settings, 2, 9);
+}
+
+/* Three do not divide 16 columns. */
+TEST(experts_that_are_whole)
+{
+    check("llama", "layers=1 dim=12 heads=3 ff=16 context=6 vocab=12 experts=4", 3, 4);
 }
 
 /* t5: two pairs a layer of the encoder, three of the decoder; what the encoder says is fanned once

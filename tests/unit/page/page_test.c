@@ -20,8 +20,9 @@ static const uint64_t thirds[3] = {1000000, 1000000, 1000000};
 static struct pst_record record_of(const char *scheduler, uint64_t step_ns)
 {
     static uint64_t arena[4] = {3 << 20, 1 << 20, 1 << 20, 2 << 20};
-    struct pst_record record = {.config = "job.toml",
-                                .labels = {"chain-dp", scheduler, "none", "4", "2", "1", "0", "1"}};
+    struct pst_record record = {
+        .config = "job.toml",
+        .labels = {"chain-dp", scheduler, "none", "4", "2", "1", "0", "1", "false"}};
 
     record.trial.state = PST_TRIAL_DONE;
     record.trial.batch = 16;

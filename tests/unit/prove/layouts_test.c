@@ -283,4 +283,5 @@ TEST(rows)
 {
     check_model("gpt", GPT " dropout=0.1", true);
     check_model("llama", LLAMA " qk_norm=true", true);
+    check_model("llama", LLAMA " experts=4 experts_per_token=2", true);
 }

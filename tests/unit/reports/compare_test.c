@@ -23,7 +23,7 @@ static void set_up(struct pst_record *records, uint64_t steps[3][ROUNDS])
         records[i] = (struct pst_record){
             .config = "x.toml",
             .method = names[i],
-            .labels = {"uniform", "1f1b", "none", "2", "4", "1", "0", "1"},
+            .labels = {"uniform", "1f1b", "none", "2", "4", "1", "0", "1", "false"},
             .trial = {.state = PST_TRIAL_DONE,
                       .batch = 8,
                       .n_stages = 2,

@@ -33,12 +33,14 @@ static uint32_t largest_size(const struct pst_cli_set *set)
 /* Of these a model's operators are. */
 struct form {
     uint32_t slices, parts;
+    bool sequence;
 };
 
 static bool is_new(const struct form *forms, uint32_t n, const struct form *form)
 {
     for (uint32_t i = 0; i < n; i++) {
-        if (forms[i].slices == form->slices && forms[i].parts == form->parts) {
+        if (forms[i].slices == form->slices && forms[i].parts == form->parts &&
+            forms[i].sequence == form->sequence) {
             return false;
         }
     }
@@ -47,7 +49,8 @@ static bool is_new(const struct form *forms, uint32_t n, const struct form *form
 
 static struct form form_of(const struct pst_job *job)
 {
-    return (struct form){pst_job_slices(job), (uint32_t)job->parallel.tensor};
+    return (struct form){pst_job_slices(job), (uint32_t)job->parallel.tensor,
+                         job->parallel.sequence};
 }
 
 /* Operators of slices of sequences are others, of whole sequences where the config has slices, and
@@ -88,22 +91,22 @@ static uint32_t stride_of(const struct pst_combinations *set, enum pst_axis_kind
     return stride;
 }
 
-/* Every scheduler, or method, with every number of parts; these divide some numbers of devices. */
+/* Every scheduler, or method, with every number of parts, with and without rows of tokens; the
+   numbers divide some numbers of devices. */
 static void calibrate_forms(struct pst_cli *cli, struct pst_cli_set *set)
 {
     const struct pst_combinations *of = &set->combinations;
     const uint32_t n_schedulers = of->axes[PST_AXIS_SCHEDULER].n;
     const uint32_t n_devices = of->axes[PST_AXIS_DEVICES].n,
-                   n_tensors = of->axes[PST_AXIS_TENSOR].n;
-    struct form *forms = pst_alloc((size_t)n_schedulers * n_tensors + 1, sizeof *forms);
+                   n_degrees = stride_of(of, PST_AXIS_TENSOR - 1);
+    struct form *forms = pst_alloc((size_t)n_schedulers * n_degrees + 1, sizeof *forms);
     uint32_t n = 0;
 
     forms[n++] = form_of(&set->job.job);
-    for (uint32_t k = 0; k < n_schedulers * n_tensors; k++) {
-        const uint32_t i = k / n_tensors * stride_of(of, PST_AXIS_SCHEDULER) +
-                           k % n_tensors * stride_of(of, PST_AXIS_TENSOR);
+    for (uint32_t k = 0; k < n_schedulers * n_degrees; k++) {
+        const uint32_t i = k / n_degrees * stride_of(of, PST_AXIS_SCHEDULER) + k % n_degrees;
 
-        for (uint32_t d = 0; d < (n_tensors > 1 ? n_devices : 1); d++) {
+        for (uint32_t d = 0; d < (n_degrees > 1 ? n_devices : 1); d++) {
             calibrate_form(cli, set, i + d * stride_of(of, PST_AXIS_DEVICES), forms, &n);
         }
     }

@@ -46,9 +46,9 @@ static const char *name_of(struct pst_sheet *sheet, const struct pst_record *rec
 {
     static const enum pst_axis_kind axes[] = {
         PST_AXIS_SCHEDULER,  PST_AXIS_PARTITIONER, PST_AXIS_MEMOPT, PST_AXIS_DEVICES,
-        PST_AXIS_MICROBATCH, PST_AXIS_ZERO,        PST_AXIS_TENSOR};
-    static const char *const forms[] = {"%s",   "%s",      "%s",       "%s devices",
-                                        "b %s", "zero %s", "tensor %s"};
+        PST_AXIS_MICROBATCH, PST_AXIS_ZERO,        PST_AXIS_TENSOR, PST_AXIS_SEQUENCE};
+    static const char *const forms[] = {"%s",   "%s",      "%s",        "%s devices",
+                                        "b %s", "zero %s", "tensor %s", "sequence %s"};
     char name[256] = "", part[96];
     size_t length = 0;
 

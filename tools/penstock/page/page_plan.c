@@ -46,7 +46,8 @@ pst_status pst_page_write_plan(const struct pst_session *session, const char *co
                    [PST_AXIS_MICROBATCH] = microbatch,
                    [PST_AXIS_REPLICAS] = replicas,
                    [PST_AXIS_ZERO] = plan->zero == 0 ? "0" : "1",
-                   [PST_AXIS_TENSOR] = tensor},
+                   [PST_AXIS_TENSOR] = tensor,
+                   [PST_AXIS_SEQUENCE] = session->graph->sequence ? "true" : "false"},
         .trial = {.state = PST_TRIAL_DONE},
     };
     struct pst_compare_result result = {.n = 1, .records = &record, .n_configs = 1};

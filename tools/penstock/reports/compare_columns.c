@@ -135,6 +135,7 @@ GET_TEXT(microbatch, of->record->labels[PST_AXIS_MICROBATCH])
 GET_TEXT(replicas, of->record->labels[PST_AXIS_REPLICAS])
 GET_TEXT(zero, of->record->labels[PST_AXIS_ZERO])
 GET_TEXT(tensor, of->record->labels[PST_AXIS_TENSOR])
+GET_TEXT(sequence, of->record->labels[PST_AXIS_SEQUENCE])
 GET_TEXT(state, pst_trial_state_word(of->record->trial.state))
 GET_TEXT(why, of->record->trial.state <= PST_TRIAL_DONE
                   ? NULL
@@ -218,6 +219,7 @@ const struct pst_compare_column pst_compare_columns[] = {
     {"replicas", "replicas", "", 1, PST_CELL_TEXT, NAME | PST_COLUMN_REPLICAS, get_replicas, 0},
     {"zero", "zero", "", 1, PST_CELL_COUNT, NAME | PST_COLUMN_ZERO, get_zero, 0},
     {"tensor", "tensor", "", 1, PST_CELL_COUNT, NAME | PST_COLUMN_TENSOR, get_tensor, 0},
+    {"sequence", "sequence", "", 1, PST_CELL_TEXT, NAME | PST_COLUMN_SEQUENCE, get_sequence, 0},
     {"max_microbatch", "micro-batch", "", 1, PST_CELL_COUNT, TABLE | PST_COLUMN_LARGEST,
      get_largest, 0},
     {"state", "state", "", 1, PST_CELL_TEXT, FILES, get_state, 0},
@@ -261,7 +263,7 @@ const uint32_t pst_n_compare_columns = sizeof pst_compare_columns / sizeof *pst_
 
 bool pst_compare_has_axis(const struct pst_compare_result *result, enum pst_axis_kind axis)
 {
-    const char *initial = axis == PST_AXIS_ZERO ? "0" : "1";
+    const char *initial = axis == PST_AXIS_ZERO ? "0" : axis == PST_AXIS_TENSOR ? "1" : "false";
 
     for (uint32_t i = 0; i < result->n; i++) {
         if (strcmp(result->records[i].labels[axis], initial) != 0) {
@@ -274,7 +276,8 @@ bool pst_compare_has_axis(const struct pst_compare_result *result, enum pst_axis
 static uint32_t parallel_columns(const struct pst_compare_result *result)
 {
     return (pst_compare_has_axis(result, PST_AXIS_ZERO) ? PST_COLUMN_ZERO : 0u) |
-           (pst_compare_has_axis(result, PST_AXIS_TENSOR) ? PST_COLUMN_TENSOR : 0u);
+           (pst_compare_has_axis(result, PST_AXIS_TENSOR) ? PST_COLUMN_TENSOR : 0u) |
+           (pst_compare_has_axis(result, PST_AXIS_SEQUENCE) ? PST_COLUMN_SEQUENCE : 0u);
 }
 
 bool pst_compare_has_column(const struct pst_compare_result *result,
@@ -390,7 +393,8 @@ static uint32_t add_remarks(const struct pst_compare_result *result, struct pst_
 uint32_t pst_compare_list(const struct pst_compare_result *result, uint32_t which,
                           struct pst_arena *arena, const struct pst_compare_column ***ret_columns)
 {
-    const uint32_t absent = (PST_COLUMN_ZERO | PST_COLUMN_TENSOR) & ~parallel_columns(result);
+    const uint32_t absent =
+        (PST_COLUMN_ZERO | PST_COLUMN_TENSOR | PST_COLUMN_SEQUENCE) & ~parallel_columns(result);
     const bool remarks = (which & PST_COLUMN_REMARK) != 0;
     const uint32_t most = pst_n_compare_columns + (remarks ? count_remarks(result) : 0);
     const struct pst_compare_column **columns = pst_arena_array(arena, most, sizeof *columns);

@@ -59,8 +59,9 @@ enum {
     PST_COLUMN_NAME = 1u << 11,     /* It names the combination. */
     PST_COLUMN_REPLICAS = 1u << 12, /* where there are any. */
     PST_COLUMN_REMARK = 1u << 13,   /* A partitioner remarks it of its answer. */
-    PST_COLUMN_ZERO = 1u << 14,  /* where some record has another `zero` than 0, in files, too. */
-    PST_COLUMN_TENSOR = 1u << 15 /* where some record has another `tensor` than 1, likewise. */
+    PST_COLUMN_ZERO = 1u << 14,    /* where some record has another `zero` than 0, in files, too. */
+    PST_COLUMN_TENSOR = 1u << 15,  /* where some record has another `tensor` than 1, likewise. */
+    PST_COLUMN_SEQUENCE = 1u << 16 /* where `sequence` is true in some record, likewise. */
 };
 
 struct pst_compare_column {

@@ -22,6 +22,7 @@ static const char *const axis_keys[PST_AXES] = {
     [PST_AXIS_REPLICAS] = "replicas",
     [PST_AXIS_ZERO] = "zero",
     [PST_AXIS_TENSOR] = "tensor",
+    [PST_AXIS_SEQUENCE] = "sequence",
 };
 
 /* --- for tools ---------------------------------------------------------------------------------*/
@@ -39,7 +40,8 @@ static void add_labels(struct pst_json *json, const struct pst_record *record,
         if (!has[a]) {
             continue;
         }
-        if (a >= PST_AXIS_DEVICES && strspn(label, "0123456789") == strlen(label)) {
+        if (a == PST_AXIS_SEQUENCE ||
+            (a >= PST_AXIS_DEVICES && strspn(label, "0123456789") == strlen(label))) {
             pst_json_raw(json, axis_keys[a], label);
         } else if (a < PST_AXIS_DEVICES || label[0] != '-') {
             pst_json_string(json, axis_keys[a], label);

@@ -25,6 +25,7 @@ const struct pst_axis_place pst_axis_places[PST_AXES] = {
     [PST_AXIS_REPLICAS] = {"replicas", "train", "degrees"},
     [PST_AXIS_ZERO] = {"zero", "parallel", "zero"},
     [PST_AXIS_TENSOR] = {"tensor", "parallel", "tensor"},
+    [PST_AXIS_SEQUENCE] = {"sequence", "parallel", "sequence"},
 };
 
 /* The factor of an axis in the number of combinations: strategies of methods go round together. */

@@ -2,8 +2,8 @@
  *
  * The combinations that [compare] of a config asks for: every partitioner with every scheduler,
  * list of memory optimizers, number of devices, size of micro-batches, number of replicas,
- * `parallel.zero` and `parallel.tensor` that it lists. What it does not list is the config's own.
- * Other lists of that form (space.h) are read alike.
+ * `parallel.zero`, `parallel.tensor` and `parallel.sequence` that it lists. What it does not list
+ * is the config's own. Other lists of that form (space.h) are read alike.
  */
 #ifndef PST_TUNE_COMBINATIONS_H
 #define PST_TUNE_COMBINATIONS_H
@@ -21,6 +21,7 @@ enum pst_axis_kind {
     PST_AXIS_REPLICAS,
     PST_AXIS_ZERO,
     PST_AXIS_TENSOR,
+    PST_AXIS_SEQUENCE,
     PST_AXES
 };
 

@@ -73,6 +73,9 @@ static const char *label_of(struct pst_arena *arena, const json_t *value)
     if (json_is_integer(value)) {
         return pst_arena_printf(arena, "%lld", (long long)json_integer_value(value));
     }
+    if (json_is_boolean(value)) {
+        return json_is_true(value) ? "true" : "false";
+    }
     if (json_is_object(value)) {
         return label_of_table(arena, value);
     }
@@ -232,6 +235,10 @@ static pst_status read_value(const struct pst_job *job, enum pst_axis_kind axis,
         *ret_value = json_of(written);
         return PST_OK;
     }
+    if (axis == PST_AXIS_SEQUENCE) {
+        *ret_value = written->kind == PST_CONFIG_BOOL ? json_of(written) : NULL;
+        return PST_OK;
+    }
     *ret_value = written->kind == PST_CONFIG_INT && written->value.integer >= least_number(axis) &&
                          written->value.integer <= most_number(axis)
                      ? json_of(written)
@@ -268,8 +275,9 @@ static void own_value(struct pst_combinations *set, const struct pst_job *job,
                    : axis == PST_AXIS_ZERO     ? job->parallel.zero == 0 ? "0" : "1"
                    : axis == PST_AXIS_TENSOR
                        ? pst_arena_printf(&set->arena, "%lld", (long long)job->parallel.tensor)
-                   : own == NULL ? "-"
-                                 : label_of(&set->arena, own);
+                   : axis == PST_AXIS_SEQUENCE ? job->parallel.sequence ? "true" : "false"
+                   : own == NULL               ? "-"
+                                               : label_of(&set->arena, own);
     set->axes[axis] = (struct pst_axis){1, value};
 }
 
@@ -309,6 +317,9 @@ static pst_status fail_wanted(const struct reading *reading, enum pst_axis_kind 
         return fail(reading, err, "config.value", key,
                     "\"%s\" in [%s] must be an array of numbers from %" PRId64 " to %" PRId64, key,
                     reading->section, least_number(axis), most_number(axis));
+    case PST_AXIS_SEQUENCE:
+        return fail(reading, err, "config.value", key,
+                    "\"%s\" in [%s] must be an array of true and false", key, reading->section);
     case PST_AXIS_REPLICAS:
         return fail(reading, err, "config.value", key,
                     "\"%s\" in [%s] must be an array of numbers, or of texts such as \"1,2\"", key,
@@ -367,12 +378,13 @@ static pst_status check_keys(const struct reading *reading, const struct pst_con
         if (nearest == NULL || strcmp(nearest, key) != 0) {
             fail(reading, err, "config.key", key, "unknown key \"%s\" in [%s]", key,
                  reading->section);
-            pst_error_hint(err,
-                           nearest != NULL
-                               ? "did you mean \"%s\"?"
-                               : "it has methods, partitioners, schedulers, "
-                                 "memopts, devices, microbatches, replicas, zero, tensor%s",
-                           nearest != NULL ? nearest : "");
+            pst_error_hint(
+                err,
+                nearest != NULL
+                    ? "did you mean \"%s\"?"
+                    : "it has methods, partitioners, schedulers, "
+                      "memopts, devices, microbatches, replicas, zero, tensor, sequence%s",
+                nearest != NULL ? nearest : "");
             return PST_ERR_CONFIG;
         }
     }
