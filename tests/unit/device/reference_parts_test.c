@@ -436,6 +436,30 @@ static void compare(const struct machine *whole, const struct machine *split, co
     }
 }
 
+/* Graphs with these, so that none is missed. */
+static struct {
+    uint32_t tables, heads, tied, padded, scattered;
+} met;
+
+static void note_vocabulary(const struct pst_graph *graph)
+{
+    const struct pst_op *loss = &graph->ops[graph->tensors[graph->loss].producer];
+
+    met.heads += loss->kind == PST_OP_CE_JOIN;
+    for (uint32_t v = 0; v < graph->n_ops; v++) {
+        const struct pst_op *op = &graph->ops[v];
+
+        if (op->kind == PST_OP_EMBEDDING && op->classes > 0) {
+            const struct pst_op *next = &graph->ops[v + 1];
+
+            met.tables++;
+            met.tied += graph->params[op->param[0]].n_users > 1;
+            met.padded += graph->params[op->param[0]].box.padding > 0;
+            met.scattered += next->convert == PST_CONVERT_SCATTER;
+        }
+    }
+}
+
 /* Takes both graphs. Returns the number of conversions. */
 static uint32_t compare_graphs(struct pst_graph *whole, struct pst_graph *graph, const char *name)
 {
@@ -445,6 +469,7 @@ static uint32_t compare_graphs(struct pst_graph *whole, struct pst_graph *graph,
     for (uint32_t v = 0; v < graph->n_ops; v++) {
         n += graph->ops[v].kind == PST_OP_CONVERT;
     }
+    note_vocabulary(graph);
     set_up(&one, whole);
     set_up(&several, graph);
     forward(&one);
@@ -592,6 +617,28 @@ TEST(rows_of_tokens)
                  "layers=2 decoder_layers=2 dim=16 heads=4 head_dim=4 ff=32 context=4 "
                  "targets=8 vocab=12 buckets=8 max_distance=16 dropout=0.2",
                  4, 25);
+}
+
+/* GPT-2's vocabulary on eight parts: 6,283 columns each, of which the last part has 7 too many. A
+   row of 1,024 is told the others in 16 bytes. */
+TEST(known_sizes)
+{
+    struct pst_graph *graph = NULL;
+    const struct pst_parameter *table;
+    const struct pst_tensor *numbers;
+    struct pst_error err = {0};
+
+    assert_ok(pst_graph_split(
+                  make_model("gpt", "layers=1 dim=64 heads=8 context=1024 vocab=50257", PST_BF16),
+                  &(struct pst_division){.parts = 8}, &graph, &err),
+              &err);
+    table = &graph->params[pst_names_find(&graph->param_names, "wte.weight")];
+    assert_true(table->dims[0] == 6283 && table->dims[1] == 64 && table->box.padding == 7);
+    assert_int_equal(pst_box_whole(table), 50257 * 64);
+    assert_int_equal(graph->tensors[graph->logits].bytes, 12867584);
+    numbers = &graph->tensors[graph->ops[pst_names_find(&graph->op_names, "loss:parts")].out[0]];
+    assert_int_equal(numbers->bytes, 131072);
+    pst_graph_destroy(graph);
 }
 
 TEST(what_cannot_be_split)
@@ -784,7 +831,7 @@ static uint32_t add_head(struct draft *d, uint32_t x)
         1, x, 0);
 }
 
-/* Tensors without a reader become logits, which are added up. */
+/* Tensors without a reader become logits, which are added up, or are added up for one head. */
 static struct pst_graph *draw_graph(uint64_t seed)
 {
     struct draft d = {.seed = seed, .shared = PST_NONE, .table = PST_NONE};
@@ -792,11 +839,13 @@ static struct pst_graph *draw_graph(uint64_t seed)
     struct pst_graph *graph = NULL;
     struct pst_error err = {0};
     uint32_t targets, logits = PST_NONE, n;
+    bool one;
 
     assert_ok(pst_graph_builder_create("random", PST_F64, &d.b, &err), &err);
     d.classes = drawn(&d, 3) ? 3 + drawn(&d, 30) : 8 + 8 * drawn(&d, 4);
     d.n = 0;
     d.tensors[0] = draw_input(&d);
+    d.tensors[0] = d.table != PST_NONE && drawn(&d, 2) ? add_norm(&d, d.tensors[0]) : d.tensors[0];
     d.n = 1;
     targets = pst_graph_input(d.b, "targets", PST_FIELD_TARGET, PST_I32, 1, &rows);
     add_layer(&d, d.tensors[0], 24);
@@ -805,6 +854,7 @@ static struct pst_graph *draw_graph(uint64_t seed)
         add_some(&d);
     }
     n = d.n;
+    one = drawn(&d, 2);
     for (uint32_t t = 0; t < n; t++) {
         bool read = false;
 
@@ -814,12 +864,15 @@ static struct pst_graph *draw_graph(uint64_t seed)
             }
         }
         if (!read && d.n < MOST_TENSORS - 1) {
-            const uint32_t y = add_head(&d, d.tensors[t]);
+            const uint32_t y = one ? add_layer(&d, d.tensors[t], 24) : add_head(&d, d.tensors[t]);
 
             logits = logits == PST_NONE
                          ? y
                          : add_op(&d, (struct pst_op){.kind = PST_OP_ADD}, 2, logits, y);
         }
+    }
+    if (one) {
+        logits = add_head(&d, drawn(&d, 2) ? add_norm(&d, logits) : logits);
     }
     assert_ok(pst_graph_finish(d.b,
                                add_op(&d,
@@ -840,6 +893,7 @@ TEST(random_graphs)
     static const uint32_t degrees[] = {2, 3, 4, 8};
     uint32_t n_split = 0, converts = 0;
 
+    memset(&met, 0, sizeof met);
     for (uint32_t round = 0; round < rounds; round++) {
         struct pst_graph *graph = NULL, *whole = draw_graph(round + 1);
         struct pst_error err = {0};
@@ -855,6 +909,9 @@ TEST(random_graphs)
         n_split++;
         converts += compare_graphs(draw_graph(round + 1), graph, name);
     }
-    print_message("%u of %u split, %u conversions\n", n_split, rounds, converts);
+    print_message("%u of %u split, %u conversions; %u heads, %u tables, %u padded, %u scattered\n",
+                  n_split, rounds, converts, met.heads, met.tables, met.padded, met.scattered);
     assert_true(n_split > rounds / 3 && converts > 2 * n_split);
+    assert_true(met.heads > n_split / 5 && met.tables > n_split / 20 && met.tied == met.tables);
+    assert_true(met.padded > met.tables / 5 && met.scattered > met.tables / 20);
 }
