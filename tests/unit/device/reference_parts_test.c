@@ -13,6 +13,7 @@
 #include "exec/device.h"
 #include "graph/draft.h"
 #include "graph/split.h"
+#include "prove/internal.h"
 #include "random.h"
 
 enum { SAMPLES = 2, MOST_PARTS = 8 };
@@ -460,6 +461,20 @@ static void note_vocabulary(const struct pst_graph *graph)
     }
 }
 
+/* The proof derives the same layouts by its own table. */
+static void prove(const struct pst_graph *graph, const char *name)
+{
+    static struct pst_check_report report;
+    struct pst_check check = {.graph = graph, .report = &report};
+
+    memset(&report, 0, sizeof report);
+    pst_check_layouts(&check);
+    pst_arena_finish(&check.arena);
+    if (report.n_violations > 0) {
+        fail_msg("%s: %s: %s", name, report.violations[0].rule, report.violations[0].text);
+    }
+}
+
 /* Takes both graphs. Returns the number of conversions. */
 static uint32_t compare_graphs(struct pst_graph *whole, struct pst_graph *graph, const char *name)
 {
@@ -470,6 +485,7 @@ static uint32_t compare_graphs(struct pst_graph *whole, struct pst_graph *graph,
         n += graph->ops[v].kind == PST_OP_CONVERT;
     }
     note_vocabulary(graph);
+    prove(graph, name);
     set_up(&one, whole);
     set_up(&several, graph);
     forward(&one);
