@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "graph/split.h"
+
 #define CHUNK 1024
 
 pst_status exec_bind_output(struct exec_rank *rank, struct exec_list *list, struct pst_error *err)
@@ -32,33 +34,56 @@ pst_status exec_bind_output(struct exec_rank *rank, struct exec_list *list, stru
                             "tensor %s: its type cannot be read as f32",
                             graph->tensors[kept->what].name);
         }
-        if (pst_plan_part(&list->plan->stages[kept->stage], rank->index) == 0) {
-            list->output[s] = rank->base + kept->offset;
-        }
+        list->output[s] = rank->base + kept->offset;
     }
     return PST_OK;
 }
 
-/* Each replica of a stage has its own rows of a micro-batch, and its parts have the same. */
-void exec_output_range(const struct pst_exec *exec, uint32_t rank, uint32_t section,
-                       uint64_t *ret_first, uint64_t *ret_elems)
+/* Length of the last axis. */
+static uint64_t last_of(const struct pst_tensor *tensor)
+{
+    return tensor->rank == 0 ? 1 : tensor->dims[tensor->rank - 1];
+}
+
+/* Each replica of a stage has its own rows of a micro-batch. Its parts have the same, or columns of
+   them, some of which may be padding. */
+struct exec_output exec_output_of(const struct pst_exec *exec, uint32_t rank, uint32_t section)
 {
     const struct pst_exec_config *config = &exec->config;
+    const struct pst_graph *graph = config->graph, *model = pst_graph_model(graph);
     const struct pst_program *program = config->eval_programs[rank];
-    uint32_t kept = program->sections[section].kept_output, replica;
+    const uint32_t kept = program->sections[section].kept_output;
+    struct exec_output output = {0};
 
-    *ret_first = *ret_elems = 0;
     if (kept < program->n_values) {
         const struct pst_value *value = &program->values[kept];
         const struct pst_plan_stage *stage = &config->eval_plan->stages[value->stage];
+        const uint32_t replica = pst_plan_replica(stage, rank), part = pst_plan_part(stage, rank);
+        const struct pst_tensor *own = &graph->tensors[value->what];
+        const uint64_t elems = value->bytes / pst_dtype_bytes(own->dtype);
+        const uint64_t columns =
+            value->what == graph->logits ? last_of(&model->tensors[model->logits]) : last_of(own);
 
-        if (pst_plan_part(stage, rank) > 0) {
-            return;
+        output = (struct exec_output){0, 1, elems, 0, part > 0 ? 0 : elems, elems};
+        if (last_of(own) < columns) {
+            output.stride = last_of(own);
+            output.columns = columns;
+            output.first = part * output.stride;
+            output.n = pst_own_places(columns, output.stride, part);
+            output.n_rows = elems / output.stride;
         }
-        replica = pst_plan_replica(stage, rank);
-        *ret_elems = value->bytes / pst_dtype_bytes(config->graph->tensors[value->what].dtype);
-        *ret_first = replica == PST_NONE ? 0 : replica * *ret_elems;
+        output.row = replica == PST_NONE ? 0 : replica * output.n_rows;
     }
+    return output;
+}
+
+uint64_t exec_output_row(const struct exec_output *output, uint64_t row, uint64_t n_values,
+                         uint64_t *ret_first)
+{
+    *ret_first = (output->row + row) * output->columns + output->first;
+    return *ret_first >= n_values              ? 0
+           : n_values - *ret_first < output->n ? n_values - *ret_first
+                                               : output->n;
 }
 
 /* Values of a device as f32. */
@@ -87,13 +112,17 @@ void exec_copy_floats(const struct exec_rank *rank, float *values, const void *s
 void exec_copy_output(struct exec_rank *rank, const struct exec_list *list, uint32_t section,
                       float *values, uint64_t n_values)
 {
-    uint64_t first, elems;
+    const struct exec_output output = exec_output_of(rank->exec, rank->index, section);
+    const char *src = list->output[section];
 
-    exec_output_range(rank->exec, rank->index, section, &first, &elems);
-    if (first < n_values) {
-        n_values -= first;
-        exec_copy_floats(rank, values + first, list->output[section], list->output_dtype,
-                         n_values < elems ? n_values : elems);
+    for (uint64_t row = 0; row < output.n_rows; row++) {
+        uint64_t first;
+        const uint64_t n = exec_output_row(&output, row, n_values, &first);
+
+        if (n > 0) {
+            exec_copy_floats(rank, values + first, src, list->output_dtype, n);
+        }
+        src += output.stride * pst_dtype_bytes(list->output_dtype);
     }
 }
 

@@ -101,6 +101,9 @@ static void take_own(const struct exec_rank *rank, const struct exec_param *para
     const struct pst_parameter *parameter = parameter_of(rank, param);
 
     if (pst_is_split(parameter)) {
+        if (parameter->box.padding > 0) {
+            memset(room->own, 0, parameter->elems * sizeof *room->own);
+        }
         pst_box_runs(parameter, pst_plan_part(stage, rank->index), take_run, room);
     }
 }

@@ -152,13 +152,16 @@ static pst_status share_output(struct pst_exec *exec, uint64_t t, float *output,
 
     status = exchange(exec, output, all, n * sizeof *output, err);
     for (uint32_t r = 0; r < exec->n_ranks && status == PST_OK; r++) {
-        uint64_t first, elems;
+        const struct exec_output of =
+            exec_output_of(exec, r, exec_newest_section(exec, exec->config.eval_programs[r], t));
 
-        exec_output_range(exec, r, exec_newest_section(exec, exec->config.eval_programs[r], t),
-                          &first, &elems);
-        if (first < n) {
-            elems = n - first < elems ? n - first : elems;
-            memcpy(output + first, all + r * n + first, elems * sizeof *output);
+        for (uint64_t row = 0; row < of.n_rows; row++) {
+            uint64_t first;
+            const uint64_t elems = exec_output_row(&of, row, n, &first);
+
+            if (elems > 0) {
+                memcpy(output + first, all + r * n + first, elems * sizeof *output);
+            }
         }
     }
     free(all);

@@ -22,10 +22,10 @@ pst_status pst_exec_eval(struct pst_exec *exec, const struct pst_batch *batch, d
         return pst_fail(err, PST_ERR_BUG, "internal", "evaluation has no plan");
     }
     for (uint32_t i = 0; i < exec->n_ranks; i++) {
-        uint64_t first, elems;
+        /* of the same size in all sections; replicas have some rows each */
+        const struct exec_output output = exec_output_of(exec, i, 0);
 
-        exec_output_range(exec, i, 0, &first, &elems); /* of the same size in all sections */
-        kept += elems;                                 /* replicas have a part each */
+        kept += output.n_rows * output.n;
     }
     if (ret_output != NULL && output_elems > kept) {
         return pst_fail(err, PST_ERR_BUG, "internal",

@@ -103,8 +103,17 @@ double exec_norm_of(const struct pst_exec *exec, const double *table);
 uint32_t exec_newest_section(const struct pst_exec *exec, const struct pst_program *program,
                              uint64_t t);
 
-/* inspect.c: which elements of the kept tensor a rank has; none: where it is elsewhere. */
-void exec_output_range(const struct pst_exec *exec, uint32_t rank, uint32_t section,
-                       uint64_t *ret_first, uint64_t *ret_elems);
+/* A rank has this of the kept tensor: columns [first, first + n) of rows [row, row + n_rows); none
+   where it is elsewhere. */
+struct exec_output {
+    uint64_t row, n_rows, columns, first, n;
+    uint64_t stride; /* from row to row where the rank has them */
+};
+
+/* inspect.c */
+struct exec_output exec_output_of(const struct pst_exec *exec, uint32_t rank, uint32_t section);
+/* Returns how many elements of a row of it are among the first n_values of all, and where. */
+uint64_t exec_output_row(const struct exec_output *output, uint64_t row, uint64_t n_values,
+                         uint64_t *ret_first);
 
 #endif

@@ -4,9 +4,23 @@
  */
 #include "graph/split.h"
 
+uint64_t pst_box_dim(const struct pst_box *box)
+{
+    uint64_t places = 0;
+
+    for (uint32_t s = 0; s < box->n_sections; s++) {
+        places += box->sections[s];
+    }
+    return places;
+}
+
 uint64_t pst_box_whole(const struct pst_parameter *parameter)
 {
-    return parameter->elems * (pst_is_split(parameter) ? parameter->box.parts : 1);
+    const struct pst_box *box = &parameter->box;
+
+    return pst_is_split(parameter)
+               ? parameter->elems / parameter->dims[box->axis] * pst_box_dim(box)
+               : parameter->elems;
 }
 
 void pst_box_runs(const struct pst_parameter *parameter, uint32_t part, pst_box_run *run,
@@ -25,11 +39,14 @@ void pst_box_runs(const struct pst_parameter *parameter, uint32_t part, pst_box_
     }
     for (uint64_t o = 0; o < outer; o++) {
         for (uint32_t s = 0; s < box->n_sections; s++) {
-            const uint64_t n = box->sections[s] / box->parts * inner;
+            const uint64_t n = (box->sections[s] + box->padding) / box->parts;
+            const uint64_t there = pst_own_places(box->sections[s], n, part);
 
-            run(context, at + part * n, own, n);
-            at += n * box->parts;
-            own += n;
+            if (there > 0) {
+                run(context, at + part * n * inner, own, there * inner);
+            }
+            at += box->sections[s] * inner;
+            own += n * inner;
         }
     }
 }

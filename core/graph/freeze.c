@@ -139,7 +139,7 @@ static void mark_gradients(struct pst_graph *graph)
         for (uint32_t k = 0; k < op->n_in; k++) {
             needs = needs || graph->tensors[op->in[k]].needs_grad;
         }
-        graph->tensors[op->out[0]].needs_grad = needs;
+        graph->tensors[op->out[0]].needs_grad = needs && !pst_op_rules_of(op->kind)->apart;
     }
 }
 

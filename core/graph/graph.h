@@ -46,8 +46,13 @@ enum {
     PST_OP_COSTED_LOSS, /* x... -> loss [] of a sample; of no cost */
     PST_OP_CUSTOM,      /* an operator of a plugin (custom.h) */
     PST_OP_CONVERT,     /* from one layout over the parts of a replica to another (split.h) */
+    PST_OP_CE_PART,     /* what each row of logits says of the classes of one part (ops/loss.c) */
+    PST_OP_CE_JOIN,     /* cross-entropy of such logits, and of what all parts say of theirs */
     PST_OP_KINDS
 };
+
+/* Numbers that PST_OP_CE_PART makes of a row. */
+enum { PST_CE_GREATEST = 0, PST_CE_EXP_SUM = 1, PST_CE_TARGET = 2, PST_CE_SUM = 3, PST_CE_NUMBERS };
 
 /* dims of the form of PST_OP_COSTED. Where the result is kept, those who read it keep it, too. */
 enum pst_costed_size {
@@ -77,13 +82,16 @@ static inline uint64_t pst_tensor_bytes(const struct pst_tensor *tensor, uint64_
 /*
  * Which elements of a whole parameter one of `parts` parts has: it is split along an axis, on which
  * several things may stand side by side, the sections; a part has its n-th of each of them, in
- * their order (packed q|k|v, split by heads). Read with pst_box_runs (split.h).
+ * their order (packed q|k|v, split by heads). Where parts does not divide the one section, the last
+ * places of the last parts are padding: zero from the beginning, and in no file. Read with
+ * pst_box_runs (split.h).
  */
 struct pst_box {
     uint32_t parts; /* 0, 1: each has all of it */
     uint32_t axis;  /* of dims, from the first */
     uint32_t n_sections;
     uint64_t sections[PST_BOX_SECTIONS]; /* places of the whole on that axis; parts divides each */
+    uint64_t padding; /* places beyond the one section, so that parts divides both together */
 };
 
 struct pst_parameter {
@@ -150,9 +158,12 @@ struct pst_op {
                            attention keeps in its state (pst_graph_decode); 0: each is a text */
     uint32_t convert;   /* convert: enum pst_convert */
     uint32_t parts;     /* convert: how many there are. add, dropout: its elements are those of
-                           one of so many parts, for random numbers; 0: all */
+                           one of so many parts, for random numbers; embedding, cross-entropy: its
+                           rows or classes are; 0: all */
     uint32_t row;       /* dropout: elements of a part that are contiguous in the whole sample; 0:
                            all of the part's sample */
+    uint32_t classes;   /* embedding, cross-entropy of parts: rows of the table, or classes, that
+                           all of them have together; 0: this one has all */
     uint32_t partial;   /* bit i: each part computes only a part of the gradient of whole
                            parameter i; MERGE adds them */
     struct pst_custom *custom; /* of kind PST_OP_CUSTOM: its plugin; else NULL */

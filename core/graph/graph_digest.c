@@ -182,6 +182,7 @@ static void put_op(XXH3_state_t *state, const struct pst_op *op)
         put(state, op->parts);
         put(state, op->row);
         put(state, op->partial);
+        put(state, op->classes);
     }
 }
 
@@ -207,6 +208,7 @@ static void put_parameter(XXH3_state_t *state, const struct pst_parameter *param
         put(state, param->box.parts);
         put(state, param->box.axis);
         put_shape(state, param->box.n_sections, param->box.sections);
+        put(state, param->box.padding);
     }
     if (param->muon != 0) { /* it has other state and wants room */
         put_float(state, param->muon);

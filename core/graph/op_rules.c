@@ -11,7 +11,7 @@
 
 #include "graph/custom.h"
 
-/* In the order of enum pst_op_kind; the last four are those that no model asks for (graph.h). */
+/* In the order of enum pst_op_kind; the last six are those that no model asks for (graph.h). */
 static const struct pst_op_rules *const kinds[PST_OP_KINDS] = {
     &pst_op_embedding, &pst_op_linear,      &pst_op_layernorm, &pst_op_attention,
     &pst_op_add,       &pst_op_dropout,     &pst_op_act,       &pst_op_cross_entropy,
@@ -21,7 +21,8 @@ static const struct pst_op_rules *const kinds[PST_OP_KINDS] = {
     &pst_op_router,    &pst_op_experts,     &pst_op_parameter, &pst_op_constant,
     &pst_op_map,       &pst_op_reduce,      &pst_op_softmax,   &pst_op_matmul,
     &pst_op_reshape,   &pst_op_strided,     &pst_op_bce,       &pst_op_gather,
-    &pst_op_costed,    &pst_op_costed_loss, &pst_op_custom,    &pst_op_convert};
+    &pst_op_costed,    &pst_op_costed_loss, &pst_op_custom,    &pst_op_convert,
+    &pst_op_ce_part,   &pst_op_ce_join};
 
 const struct pst_op_rules *pst_op_rules_of(uint32_t kind)
 {
@@ -49,7 +50,7 @@ static const struct {
                   ATTRIBUTE(momentum),     ATTRIBUTE(map),        ATTRIBUTE(reduce),
                   ATTRIBUTE(constants),    ATTRIBUTE(axis),       ATTRIBUTE(axes),
                   ATTRIBUTE(swapped),      ATTRIBUTE(logarithm),  ATTRIBUTE(convert),
-                  ATTRIBUTE(parts),        ATTRIBUTE(row)};
+                  ATTRIBUTE(parts),        ATTRIBUTE(row),        ATTRIBUTE(classes)};
 
 #undef ATTRIBUTE
 

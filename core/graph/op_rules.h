@@ -71,7 +71,8 @@ enum pst_op_attribute {
     PST_ATTR_LOGARITHM = 1ull << 34,
     PST_ATTR_CONVERT = 1ull << 35,
     PST_ATTR_PARTS = 1ull << 36,
-    PST_ATTR_ROW = 1ull << 37
+    PST_ATTR_ROW = 1ull << 37,
+    PST_ATTR_CLASSES = 1ull << 38
 };
 
 /* Which arrays of its form (general.h) a kind has. */
@@ -92,7 +93,8 @@ struct pst_op_rules {
     uint32_t aux_row_axis;            /* the axis of rows of aux outputs */
     uint32_t form;                    /* PST_FORM_*: the arrays that a builder brings */
     bool loss;                        /* the result is a loss: one number a sample */
-    bool classes;                     /* loss: targets are classes, of which -1 does not count */
+    bool classes;                     /* x1 are targets: classes, of which -1 does not count */
+    bool apart;                       /* the result has no gradient, whatever it is made of */
     bool converts;                    /* it has parts meet, or cut what they have (split.h) */
     bool costly;                      /* else it is PST_NODE_CHEAP, unless it is a loss */
     uint32_t flags;                   /* PST_NODE_* besides */
@@ -143,7 +145,7 @@ extern const struct pst_op_rules pst_op_embedding, pst_op_linear, pst_op_layerno
     pst_op_avgpool2d, pst_op_shift2d, pst_op_rotary, pst_op_glu, pst_op_qknorm, pst_op_router,
     pst_op_experts, pst_op_parameter, pst_op_constant, pst_op_map, pst_op_reduce, pst_op_softmax,
     pst_op_matmul, pst_op_reshape, pst_op_strided, pst_op_bce, pst_op_gather, pst_op_costed,
-    pst_op_costed_loss, pst_op_custom, pst_op_convert;
+    pst_op_costed_loss, pst_op_custom, pst_op_convert, pst_op_ce_part, pst_op_ce_join;
 
 /* NULL: there is no such kind. */
 const struct pst_op_rules *pst_op_rules_of(uint32_t kind);

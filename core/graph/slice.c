@@ -137,6 +137,17 @@ void pst_graph_join(struct pst_graph *graph)
     }
 }
 
+/* By the loss alone, of whatever parts. */
+static bool is_read_as_classes(const struct pst_graph *graph, const struct pst_tensor *targets)
+{
+    bool only = true;
+
+    for (uint32_t i = 0; i < targets->n_consumers; i++) {
+        only = only && pst_op_rules_of(graph->ops[targets->consumers[i]].kind)->classes;
+    }
+    return only;
+}
+
 pst_status pst_graph_mean_tokens(struct pst_graph *graph, uint32_t batch, struct pst_error *err)
 {
     const struct pst_op *loss = loss_of(graph);
@@ -146,7 +157,7 @@ pst_status pst_graph_mean_tokens(struct pst_graph *graph, uint32_t batch, struct
         return PST_OK;
     }
     targets = &graph->tensors[loss->in[1]];
-    if (targets->producer != PST_NONE || targets->n_consumers > 1) {
+    if (targets->producer != PST_NONE || !is_read_as_classes(graph, targets)) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
                         "model %s has no mean over tokens: targets %s are %s; set loss_over = "
                         "\"sample\"",

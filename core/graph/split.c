@@ -6,6 +6,7 @@
  *   whole x, read by columns      x - x:fan - op
  *   result by rows                op - op:sum (- op:add with the bias, which counts once)
  *   split x, read whole           x - x:join (- x:apart - x:order - x:joined, along the last axis)
+ *   split logits, cross-entropy   x - op:part - op:parts - op (x, too)
  *
  * and with rows of tokens, where the sum is cut and what columns read is put together:
  *
@@ -143,7 +144,7 @@ static uint32_t tensor_as(struct splitter *s, uint32_t tensor, uint32_t layout)
 
 /* --- operators of the whole --------------------------------------------------------------------*/
 
-/* The bias of a layer split by rows, after the sum. */
+/* The bias of a layer split by rows, or positions of an embedding, after the sum. */
 static uint32_t add_bias(struct splitter *s, const struct pst_op *op, bool tokens, uint32_t x)
 {
     const struct pst_op bias = {.kind = PST_OP_PARAMETER,
@@ -162,7 +163,7 @@ static uint32_t add_bias(struct splitter *s, const struct pst_op *op, bool token
     return in[1] == PST_NONE ? PST_NONE : add_op(s, &sum);
 }
 
-/* The sum over the parts of what rows of a matrix, or of experts, make, and the bias. */
+/* The sum over the parts of what rows of a matrix or table, or of experts, make, and the bias. */
 static uint32_t add_sum(struct splitter *s, const struct pst_op *whole, uint32_t result,
                         bool has_bias)
 {
@@ -189,6 +190,10 @@ static void set_part(const struct splitter *s, const struct cut *cut, uint8_t wa
     op->kv_heads /= way == WAY_HEADS ? parts : 1;
     op->parts = op->p > 0 && way != WAY_WHOLE ? parts : 0;
     op->row = op->parts > 0 && way == WAY_ALIKE ? (uint32_t)(cut->sections[0] / parts) : 0;
+    if (way == WAY_TABLE) {
+        op->parts = parts;
+        op->classes = (uint32_t)s->ways.graph->params[op->param[0]].dims[0];
+    }
     for (uint32_t i = 0; i < op->n_param && way != WAY_WHOLE; i++) {
         const bool whole =
             op->param[i] != PST_NONE && !pst_is_split(&s->builder->params[op->param[i]]);
@@ -197,32 +202,72 @@ static void set_part(const struct splitter *s, const struct cut *cut, uint8_t wa
     }
 }
 
+/* Adds four numbers of each row of logits, those of all parts, one part after the other. */
+static uint32_t add_numbers(struct splitter *s, const struct pst_op *op)
+{
+    const struct pst_op part = {.kind = PST_OP_CE_PART,
+                                .name = pst_arena_printf(&s->arena, "%s:part", op->name),
+                                .in = op->in,
+                                .n_in = 2,
+                                .parts = op->parts,
+                                .classes = op->classes};
+    const uint32_t numbers = add_op(s, &part);
+
+    return numbers == PST_NONE ? PST_NONE
+                               : add_convert(s, op->name, "parts", PST_CONVERT_JOIN, numbers);
+}
+
+/* Cross-entropy of the logits of a part. */
+static void add_classes(struct splitter *s, uint32_t v)
+{
+    const struct pst_op *whole = &s->ways.graph->ops[v];
+    struct pst_op op = *whole;
+    uint32_t in[3];
+
+    in[0] = tensor_as(s, whole->in[0], AS_SPLIT);
+    in[1] = tensor_as(s, whole->in[1], AS_WHOLE);
+    op.kind = PST_OP_CE_JOIN;
+    op.in = in;
+    op.n_in = 3;
+    op.parts = s->ways.parts;
+    op.classes = (uint32_t)s->ways.cuts[whole->in[0]].sections[0];
+    in[2] = add_numbers(s, &op);
+    if (in[2] != PST_NONE) {
+        s->at[whole->out[0]][AS_WHOLE] = add_op(s, &op);
+    }
+}
+
 /* Adds its part of an operator, with what stands before and after it. */
 static void add_part(struct splitter *s, uint32_t v)
 {
     static const uint8_t layouts[] = {
-        [WAY_WHOLE] = AS_WHOLE,   [WAY_COLUMN] = AS_FANNED, [WAY_ROW] = AS_SPLIT,
-        [WAY_HEADS] = AS_SPLIT,   [WAY_ALIKE] = AS_SPLIT,   [WAY_TOKENS] = AS_TOKENS,
-        [WAY_EXPERTS] = AS_FANNED};
+        [WAY_WHOLE] = AS_WHOLE, [WAY_COLUMN] = AS_FANNED, [WAY_ROW] = AS_SPLIT,
+        [WAY_HEADS] = AS_SPLIT, [WAY_ALIKE] = AS_SPLIT,   [WAY_TOKENS] = AS_TOKENS,
+        [WAY_TABLE] = AS_WHOLE, [WAY_EXPERTS] = AS_FANNED};
     const struct pst_op *whole = &s->ways.graph->ops[v];
     const uint8_t way = s->ways.way[v];
+    const bool sums = way == WAY_ROW || way == WAY_TABLE;
     uint32_t *in = pst_arena_array(&s->arena, whole->n_in, sizeof *in), result;
     uint32_t param[PST_MAX_PARAM] = {PST_NONE, PST_NONE};
     struct pst_op op = *whole;
 
     s->op = v;
     pst_graph_layer(s->builder, whole->layer);
+    if (way == WAY_CLASSES) {
+        add_classes(s, v);
+        return;
+    }
     for (uint32_t i = 0; i < whole->n_in; i++) {
         in[i] = tensor_as(s, whole->in[i], layouts[way]);
     }
     memcpy(param, whole->param, whole->n_param * sizeof *param);
-    param[1] = way == WAY_ROW ? PST_NONE : param[1];
+    param[1] = sums ? PST_NONE : param[1];
     op.in = in;
     op.param = param;
     set_part(s, &s->ways.cuts[whole->out[0]], way, &op);
     result = add_op(s, &op);
-    if ((way == WAY_ROW || way == WAY_EXPERTS) && result != PST_NONE) {
-        result = add_sum(s, whole, result, way == WAY_ROW && pst_op_has_param(whole, 1));
+    if ((sums || way == WAY_EXPERTS) && result != PST_NONE) {
+        result = add_sum(s, whole, result, sums && pst_op_has_param(whole, 1));
     }
     s->at[whole->out[0]][layout_of(&s->ways.cuts[whole->out[0]])] = result;
 }
@@ -237,7 +282,7 @@ static void add_params(struct splitter *s)
 
         memcpy(dims, whole->dims, sizeof dims);
         if (box.parts > 1) {
-            dims[box.axis] /= box.parts;
+            dims[box.axis] = (dims[box.axis] + box.padding) / box.parts;
         }
         if (pst_graph_param(s->builder, whole->name, whole->rank, dims, whole->init,
                             whole->init_scale, whole->decay) == PST_NONE) {
@@ -325,6 +370,7 @@ static pst_status make_graph(struct splitter *s, struct pst_graph **ret_graph,
                              struct pst_error *err)
 {
     const struct pst_graph *whole = s->ways.graph;
+    const bool apart = s->ways.way[whole->tensors[whole->loss].producer] == WAY_CLASSES;
     uint32_t loss, logits = PST_NONE, n_ops;
     pst_status status;
 
@@ -335,7 +381,7 @@ static pst_status make_graph(struct splitter *s, struct pst_graph **ret_graph,
     }
     loss = s->at[whole->loss][AS_WHOLE];
     if (whole->logits != PST_NONE) {
-        logits = tensor_as(s, whole->logits, AS_WHOLE);
+        logits = tensor_as(s, whole->logits, apart ? AS_SPLIT : AS_WHOLE);
     }
     n_ops = s->builder->n_ops;
     status = pst_graph_finish(s->builder, loss, logits, ret_graph, err);

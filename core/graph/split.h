@@ -90,11 +90,20 @@ static inline uint64_t pst_part_place(const struct pst_op *op, uint32_t part, ui
    The first one: *ret_op. */
 uint32_t pst_graph_whole_attention(const struct pst_graph *graph, const struct pst_op **ret_op);
 
-/* Elements of the whole parameter. */
+/* Places of the whole parameter on the axis of the box; elements of it. */
+uint64_t pst_box_dim(const struct pst_box *box);
 uint64_t pst_box_whole(const struct pst_parameter *parameter);
 
+/* How many of `places`, of which each part has `own` and the last what is left, a part has. */
+static inline uint64_t pst_own_places(uint64_t places, uint64_t own, uint32_t part)
+{
+    const uint64_t before = part * own;
+
+    return before >= places ? 0 : places - before < own ? places - before : own;
+}
+
 /* Calls run() for each row of elements that stand side by side in the whole parameter and in that
-   of the part, ascending in both. A parameter that is not split is one row. */
+   of the part, ascending in both. A parameter that is not split is one row. Padding is in none. */
 typedef void pst_box_run(void *context, uint64_t whole, uint64_t own, uint64_t n);
 void pst_box_runs(const struct pst_parameter *parameter, uint32_t part, pst_box_run *run,
                   void *context);

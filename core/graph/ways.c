@@ -51,6 +51,61 @@ static bool may_split(const struct ways *ways, uint32_t parameter)
     return parameter == PST_NONE || !ways->together[parameter];
 }
 
+static bool is_large(const struct pst_parameter *matrix)
+{
+    return matrix->elems * pst_dtype_bytes(matrix->dtype) >= LARGE;
+}
+
+/* --- vocabularies ------------------------------------------------------------------------------*/
+
+/* All of its places, and as many more as make it divisible. */
+static struct cut padded_cut(const struct ways *ways, uint64_t places)
+{
+    struct cut cut = one_cut(places);
+
+    cut.padding = (ways->parts - places % ways->parts) % ways->parts;
+    return cut;
+}
+
+/* Logits that cross-entropy alone reads are never joined. */
+static bool are_logits(const struct ways *ways, uint32_t tensor)
+{
+    const struct pst_tensor *of = tensor_of(ways, tensor);
+
+    return tensor == ways->graph->logits && of->n_consumers == 1 && last_of(of) <= UINT32_MAX &&
+           ways->graph->ops[of->consumers[0]].kind == PST_OP_CROSS_ENTROPY;
+}
+
+static bool is_used_by(const struct ways *ways, const struct pst_parameter *parameter,
+                       uint32_t kind)
+{
+    bool used = false;
+
+    for (uint32_t u = 0; u < parameter->n_users; u++) {
+        used = used || ways->graph->ops[parameter->users[u]].kind == kind;
+    }
+    return used;
+}
+
+/* Is it a head whose rows are those of a table, or too many to be read by all parts? Then it is
+   split by classes, however its input comes. */
+static bool is_head(const struct ways *ways, const struct pst_op *op)
+{
+    const struct pst_parameter *matrix = &ways->graph->params[op->param[0]];
+
+    return are_logits(ways, op->out[0]) &&
+           (is_large(matrix) || is_used_by(ways, matrix, PST_OP_EMBEDDING));
+}
+
+static bool has_table(const struct ways *ways, const struct pst_op *op)
+{
+    const struct pst_parameter *table = &ways->graph->params[op->param[0]];
+
+    return op->bag == PST_BAG_NONE && may_split(ways, op->param[0]) &&
+           table->dims[0] <= UINT32_MAX &&
+           (is_large(table) || is_used_by(ways, table, PST_OP_LINEAR));
+}
+
 /* --- what readers want -------------------------------------------------------------------------*/
 
 static struct cut wanted_cut(const struct ways *ways, uint32_t tensor);
@@ -113,7 +168,9 @@ static struct cut wanted_by(const struct ways *ways, uint32_t reader, uint32_t t
     case PST_OP_ACT:
         return wanted_cut(ways, op->out[0]);
     case PST_OP_LINEAR:
-        return op->act == PST_ACT_NONE && may_split(ways, op->param[0]) ? one : (struct cut){0};
+        return op->act == PST_ACT_NONE && may_split(ways, op->param[0]) && !is_head(ways, op)
+                   ? one
+                   : (struct cut){0};
     default:
         return (struct cut){0};
     }
@@ -167,7 +224,6 @@ static enum way way_of_linear(const struct ways *ways, uint32_t v, struct cut *r
 {
     const struct pst_op *op = &ways->graph->ops[v];
     const struct cut *x = &ways->cuts[op->in[0]];
-    const struct pst_parameter *matrix = &ways->graph->params[op->param[0]];
     const struct cut one = one_cut(last_of(tensor_of(ways, op->out[0])));
     struct cut cut;
 
@@ -175,12 +231,16 @@ static enum way way_of_linear(const struct ways *ways, uint32_t v, struct cut *r
     if (!may_split(ways, op->param[0]) || !may_split(ways, op->param[1])) {
         return WAY_WHOLE;
     }
-    if (x->n == 1 && op->act == PST_ACT_NONE) {
+    if (x->n == 1 && op->act == PST_ACT_NONE && !is_head(ways, op)) {
         ret_cut->tokens = is_read_by_tokens(ways, op->out[0]);
         return WAY_ROW;
     }
+    if (are_logits(ways, op->out[0])) {
+        *ret_cut = padded_cut(ways, one.sections[0]);
+        return WAY_COLUMN;
+    }
     cut = ways->plain[v] ? one : wanted_cut(ways, op->out[0]);
-    if (cut.n == 0 && matrix->elems * pst_dtype_bytes(matrix->dtype) >= LARGE) {
+    if (cut.n == 0 && is_large(&ways->graph->params[op->param[0]])) {
         cut = one;
     }
     if (!is_divided(ways, &cut)) {
@@ -206,6 +266,15 @@ static enum way way_of_heads(const struct ways *ways, const struct pst_op *op, s
     return WAY_HEADS;
 }
 
+/* Positions are added to the sum, to that of all tokens. */
+static enum way way_of_embedding(const struct ways *ways, const struct pst_op *op,
+                                 struct cut *ret_cut)
+{
+    ret_cut->tokens =
+        has_table(ways, op) && op->param[1] == PST_NONE && is_read_by_tokens(ways, op->out[0]);
+    return has_table(ways, op) ? WAY_TABLE : WAY_WHOLE;
+}
+
 /* Each part has columns of all experts. */
 static enum way way_of_experts(const struct ways *ways, const struct pst_op *op,
                                struct cut *ret_cut)
@@ -229,6 +298,10 @@ static enum way choose_way(const struct ways *ways, uint32_t v, struct cut *ret_
     switch (op->kind) {
     case PST_OP_LINEAR:
         return way_of_linear(ways, v, ret_cut);
+    case PST_OP_EMBEDDING:
+        return way_of_embedding(ways, op, ret_cut);
+    case PST_OP_CROSS_ENTROPY:
+        return x->n > 0 && are_logits(ways, op->in[0]) ? WAY_CLASSES : WAY_WHOLE;
     case PST_OP_ATTENTION:
     case PST_OP_ROTARY:
     case PST_OP_QKNORM:
@@ -289,6 +362,7 @@ static bool allow_reads(struct ways *ways, uint32_t v)
 static bool same_box(const struct pst_box *a, const struct pst_box *b)
 {
     return a->parts == b->parts && a->axis == b->axis && a->n_sections == b->n_sections &&
+           a->padding == b->padding &&
            memcmp(a->sections, b->sections, a->n_sections * sizeof *a->sections) == 0;
 }
 
@@ -301,17 +375,23 @@ static struct pst_box parameter_box(const struct ways *ways, uint32_t v, uint32_
 
     memcpy(box.sections, cut->sections, sizeof box.sections);
     if (op->kind == PST_OP_ATTENTION && ways->way[v] == WAY_HEADS) {
-        return (struct pst_box){ways->parts, 1, 1, {op->heads}};
+        return (struct pst_box){ways->parts, 1, 1, {op->heads}, 0};
+    }
+    if (ways->way[v] == WAY_TABLE && slot == 0) {
+        const struct cut rows = padded_cut(ways, ways->graph->params[op->param[0]].dims[0]);
+
+        return (struct pst_box){ways->parts, 0, 1, {rows.sections[0]}, rows.padding};
     }
     if (ways->way[v] == WAY_EXPERTS) { /* [experts, C, gate|up], [experts, F, C] */
         const uint64_t width = ways->graph->params[op->param[1]].dims[1];
 
-        return slot == 0 ? (struct pst_box){ways->parts, 2, 2, {width, width}}
-                         : (struct pst_box){ways->parts, 1, 1, {width}};
+        return slot == 0 ? (struct pst_box){ways->parts, 2, 2, {width, width}, 0}
+                         : (struct pst_box){ways->parts, 1, 1, {width}, 0};
     }
     if (op->kind != PST_OP_LINEAR || ways->way[v] == WAY_WHOLE || (row && slot == 1)) {
         return (struct pst_box){0};
     }
+    box.padding = cut->padding;
     box.axis = slot == 0 && op->transposed == row ? 1 : 0;
     return box;
 }

@@ -37,8 +37,9 @@ static void leave(void)
 }
 
 /* A manifest of that shard: what it has is a tensor, or is each of two parts of a tensor of two
-   sections. */
-static void keep_sound(const char *file, size_t size, const float values[6], uint32_t parts)
+   sections, or of one whose last place is padding. */
+static void keep_sound(const char *file, size_t size, const float values[6], uint32_t parts,
+                       uint64_t padding)
 {
     char sums[3][PST_HASH_TEXT];
     const struct pst_hash hashes[3] = {pst_hash_of(file, size),
@@ -51,7 +52,7 @@ static void keep_sound(const char *file, size_t size, const float values[6], uin
         {.key = "param/w", .shape = {3}, .xxh3 = sums[1], .part = 1}};
     struct pst_checkpoint_tensor tensors[] = {{.name = "param/w",
                                                .rank = 1,
-                                               .shape = {3 * (uint64_t)parts},
+                                               .shape = {3 * parts - padding},
                                                .xxh3 = pst_hash_text(&hashes[parts], sums[parts]),
                                                .n_pieces = parts,
                                                .pieces = pieces}};
@@ -74,7 +75,8 @@ static void keep_sound(const char *file, size_t size, const float values[6], uin
     char *text;
 
     if (parts > 1) {
-        tensors[0].box = (struct pst_box){parts, 0, 2, {2, 4}};
+        tensors[0].box = padding > 0 ? (struct pst_box){parts, 0, 1, {5}, padding}
+                                     : (struct pst_box){parts, 0, 2, {2, 4}, 0};
     }
     for (uint32_t i = 0; i < PST_NUMERICS; i++) {
         manifest.numerics[i] = "1";
@@ -101,8 +103,9 @@ void fuzz_begin(void)
     memcpy(file + 8 + sizeof header - 1, values, sizeof values / 2);
     put("s", file, sizeof file);
     put("manifest.json", "{}", 2);
-    keep_sound(file, sizeof file, values, 1);
-    keep_sound(file, sizeof file, values, 2);
+    keep_sound(file, sizeof file, values, 1, 0);
+    keep_sound(file, sizeof file, values, 2, 0);
+    keep_sound(file, sizeof file, values, 2, 1);
     fuzz_keep(COMMIT "1 bytes=2 sha256=", strlen(COMMIT) + 17);
 }
 

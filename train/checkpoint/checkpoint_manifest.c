@@ -59,7 +59,7 @@ uint32_t pst_state_shape(const struct pst_graph *graph, const struct pst_state_k
         ret_shape[i] = parameter->dims[i];
     }
     if (pst_is_split(parameter)) {
-        ret_shape[parameter->box.axis] *= parameter->box.parts;
+        ret_shape[parameter->box.axis] = pst_box_dim(&parameter->box);
     }
     return parameter->rank;
 }
@@ -124,6 +124,9 @@ static void code_box(struct pst_codec *c, struct pst_box *box)
     pst_codec_uint(c, "axis", &box->axis);
     code_list(c, "sections", "sections", PST_BOX_SECTIONS, box->sections, &box->n_sections);
     pst_codec_uint(c, "parts", &box->parts);
+    if (pst_codec_has(c, "padding", box->padding > 0)) {
+        pst_codec_bytes(c, "padding", &box->padding);
+    }
     if (pst_codec_reads(c) && pst_codec_is_sound(c) && box->parts < 2) {
         pst_codec_fail(c, NULL, "parts", "%u, expected 2 or more", box->parts);
     }
@@ -175,7 +178,7 @@ uint64_t pst_checkpoint_part(const struct pst_checkpoint_tensor *tensor,
     for (uint32_t i = 0; i < tensor->rank; i++) {
         ret_shape[i] = tensor->shape[i];
         if (tensor->box.parts > 1 && i == tensor->box.axis) {
-            ret_shape[i] /= tensor->box.parts;
+            ret_shape[i] = (ret_shape[i] + tensor->box.padding) / tensor->box.parts;
         }
         elems *= ret_shape[i];
     }
@@ -205,6 +208,15 @@ uint64_t pst_checkpoint_box(const struct pst_checkpoint_tensor *tensor,
     return piece->part < parts && before + first == from ? n : 0;
 }
 
+/* Elements of all pieces. Those of a part whose places are padding are there, too, and 0. */
+static uint64_t stored_elems(const struct pst_checkpoint_tensor *tensor)
+{
+    uint64_t shape[PST_ST_RANK];
+
+    return tensor->box.parts > 1 ? pst_checkpoint_part(tensor, shape) * tensor->box.parts
+                                 : tensor->elems;
+}
+
 /* Elements below 2^48; false: they are more, or none. */
 static bool count_elems(struct pst_checkpoint_tensor *tensor)
 {
@@ -218,7 +230,7 @@ static bool count_elems(struct pst_checkpoint_tensor *tensor)
     return true;
 }
 
-/* Is each section of the axis the same for all parts? */
+/* Is each section of the axis, or the one with its padding, the same for all parts? */
 static bool divides(const struct pst_checkpoint_tensor *tensor)
 {
     const struct pst_box *box = &tensor->box;
@@ -228,9 +240,13 @@ static bool divides(const struct pst_checkpoint_tensor *tensor)
         return false;
     }
     left = tensor->shape[box->axis];
+    if (box->padding >= box->parts || (box->padding > 0 && box->n_sections > 1) ||
+        box->padding >= ((uint64_t)1 << 48) / (tensor->elems / left)) {
+        return false;
+    }
     for (uint32_t i = 0; i < box->n_sections; i++) {
         if (box->sections[i] == 0 || box->sections[i] > left ||
-            box->sections[i] % box->parts != 0) {
+            (box->sections[i] + box->padding) % box->parts != 0) {
             return false;
         }
         left -= box->sections[i];
@@ -253,9 +269,9 @@ static void check_pieces(struct pst_codec *c, const struct pst_checkpoint_tensor
         }
         at += n;
     }
-    if (at != tensor->elems) {
+    if (at != stored_elems(tensor)) {
         pst_codec_fail(c, NULL, "pieces", "%.300s: they hold %llu of %llu elements", tensor->name,
-                       (unsigned long long)at, (unsigned long long)tensor->elems);
+                       (unsigned long long)at, (unsigned long long)stored_elems(tensor));
     }
 }
 

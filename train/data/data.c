@@ -150,9 +150,10 @@ static pst_status check_derived(const struct pst_graph *graph, const struct pst_
     return PST_OK;
 }
 
-pst_status pst_sample_shape_of(const struct pst_graph *graph, struct pst_sample_shape *ret_shape,
+pst_status pst_sample_shape_of(const struct pst_graph *of_part, struct pst_sample_shape *ret_shape,
                                struct pst_error *err)
 {
+    const struct pst_graph *graph = pst_graph_model(of_part); /* tables and logits are all there */
     struct pst_sample_shape shape = {.n_inputs = graph->n_inputs, .inputs = graph->tensors};
     const struct pst_tensor *logits;
     pst_status status = find_inputs(graph, &shape, err);

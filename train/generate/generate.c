@@ -96,10 +96,18 @@ struct writer {
     uint32_t classes;     /* that can be drawn */
 };
 
+/* All of them, where parts of a replica have some each. */
+static const struct pst_tensor *logits_of(const struct pst_generate *g)
+{
+    const struct pst_graph *model = pst_graph_model(g->graph);
+
+    return &model->tensors[model->logits];
+}
+
 static void allocate(struct writer *w)
 {
     const struct pst_generate *g = w->g;
-    const struct pst_tensor *logits = &g->graph->tensors[g->graph->logits];
+    const struct pst_tensor *logits = logits_of(g);
 
     w->x = pst_alloc(g->samples * g->shape->x->elems, sizeof *w->x);
     w->targets = pst_alloc(g->samples * g->shape->target->elems, sizeof *w->targets);
@@ -149,7 +157,7 @@ static pst_status compute_logits(struct writer *w, uint64_t first_sample, uint64
                                  uint64_t room, struct pst_error *err)
 {
     const struct pst_generate *g = w->g;
-    const struct pst_tensor *logits = &g->graph->tensors[g->graph->logits];
+    const struct pst_tensor *logits = logits_of(g);
     struct pst_batch batch = {.first_sample = first_sample};
     int32_t *x = w->x + (g->samples - g->kept) * g->shape->rows;
     double loss;

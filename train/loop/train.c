@@ -109,7 +109,7 @@ static uint32_t kept_samples(const struct run *run)
 
 static uint64_t kept_logits(const struct run *run)
 {
-    const struct pst_graph *graph = pst_session_eval_graph(run->session);
+    const struct pst_graph *graph = pst_graph_model(pst_session_eval_graph(run->session));
 
     return kept_samples(run) * graph->tensors[graph->logits].elems;
 }

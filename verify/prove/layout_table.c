@@ -14,11 +14,16 @@
  *   dropout             split, in one section                                        split
  *   qknorm              split by heads                gains, whole: partial          split
  *   norms, add, dropout tokens                        whole: partial                 tokens
+ *   embedding, no bag   whole                         table by rows; no positions    partial
+ *   cross-entropy       split logits in one section,                                 whole
+ *                       what all parts say of them
  *   all                 whole                         whole                          whole
  *
  * The gradient of a fanned input is partial, as each part has columns of the product of its own;
  * that of a split one is split, and parameters in boxes have the gradients of their boxes. A
  * whole parameter beside split heads or rows of tokens has a partial gradient (pst_op.partial).
+ * Places of an axis may be padding only where a table, the layer that makes the logits and
+ * cross-entropy have them: none reads it, and its gradients are 0.
  */
 #include "prove/layouts.h"
 
@@ -30,6 +35,8 @@ static const char *layout_name(uint32_t layout)
                                         [PST_LAYOUT_FANNED] = "fanned",
                                         [PST_LAYOUT_PARTIAL] = "partial",
                                         [PST_LAYOUT_BIAS] = "a bias",
+                                        [PST_LAYOUT_NUMBERS] = "numbers of one part's classes",
+                                        [PST_LAYOUT_ALL_NUMBERS] = "numbers of all classes",
                                         [PST_LAYOUT_TOKENS] = "split by tokens",
                                         [PST_LAYOUT_SPLIT] = "split",
                                         [PST_LAYOUT_STACKED] = "joined, not ordered",
@@ -57,6 +64,9 @@ static void expect_layout(struct pst_split_walk *w, uint32_t i, uint32_t layout)
     } else if (x->layout != layout && !(same && !w->whole->tensors[x->of].needs_grad)) {
         pst_split_fault(w, same ? "SPLIT3" : "SPLIT2", "input %u, %s, is %s; expected %s", i,
                         w->whole->tensors[x->of].name, layout_name(x->layout), layout_name(layout));
+    } else if (x->padding > 0 && w->of->kind != PST_OP_CROSS_ENTROPY) {
+        pst_split_fault(w, "SPLIT4", "input %u, %s, has padding, which counts here", i,
+                        w->whole->tensors[x->of].name);
     }
 }
 
@@ -77,7 +87,7 @@ static void expect_sections(struct pst_split_walk *w, uint32_t i, uint32_t n,
 }
 
 static void expect_box(struct pst_split_walk *w, uint32_t slot, uint32_t axis, uint32_t n,
-                       const uint64_t *sections)
+                       const uint64_t *sections, uint64_t padding)
 {
     const struct pst_parameter *p = pst_split_param(w, slot);
     if (p == NULL) {
@@ -86,7 +96,7 @@ static void expect_box(struct pst_split_walk *w, uint32_t slot, uint32_t axis, u
     if (!pst_is_split(p)) {
         pst_split_fault(w, "SPLIT3", "the gradient of %s is partial, as each part has all of it",
                         p->name);
-    } else if (p->box.axis != axis ||
+    } else if (p->box.axis != axis || p->box.padding != padding ||
                !same_sections(p->box.n_sections, p->box.sections, n, sections)) {
         pst_split_fault(w, "SPLIT4", "the parts of %s are not the sections that the operator needs",
                         p->name);
@@ -142,14 +152,19 @@ static void column_way(struct pst_split_walk *w, struct pst_split_place *place)
 {
     const struct pst_box *box = &w->graph->params[w->op->param[0]].box;
     expect_layout(w, 0, PST_LAYOUT_FANNED);
-    expect_box(w, 1, 0, box->n_sections, box->sections);
+    expect_box(w, 1, 0, box->n_sections, box->sections, box->padding);
     set_split(place, box->n_sections, box->sections);
+    place->padding = box->padding;
 }
 
 static void row_way(struct pst_split_walk *w, struct pst_split_place *place)
 {
     const struct pst_box *box = &w->graph->params[w->op->param[0]].box;
     expect_sections(w, 0, box->n_sections, box->sections);
+    if (box->padding > 0) {
+        pst_split_fault(w, "SPLIT4",
+                        "its matrix has rows that are padding, and its input has none");
+    }
     if (w->of->act != PST_ACT_NONE) {
         pst_split_fault(w, "SPLIT2", "its activation function is not of the sum over the parts");
     }
@@ -191,7 +206,7 @@ static void attention_way(struct pst_split_walk *w, struct pst_split_place *plac
         expect_sections(w, 0, 1, packed);
         expect_sections(w, 1, 2, &packed[1]);
     }
-    expect_box(w, 0, 1, 1, &heads);
+    expect_box(w, 0, 1, 1, &heads, 0);
     set_split(place, 1, &width);
 }
 
@@ -244,6 +259,55 @@ static void element_way(struct pst_split_walk *w, struct pst_split_place *place)
     set_split(place, x->n_sections, x->sections);
 }
 
+/* A part makes zeros for tokens whose rows others have. */
+static void table_way(struct pst_split_walk *w, struct pst_split_place *place)
+{
+    const struct pst_parameter *table = &w->graph->params[w->op->param[0]];
+    const uint64_t rows = w->whole->params[w->of->param[0]].dims[0];
+    expect_layout(w, 0, PST_LAYOUT_WHOLE);
+    expect_box(w, 0, 0, 1, &rows, table->box.padding);
+    if (w->of->bag != PST_BAG_NONE) {
+        pst_split_fault(w, "SPLIT2", "its bags are of rows that several parts have");
+    }
+    if (w->op->n_param > 1 && w->op->param[1] != PST_NONE) {
+        pst_split_fault(w, "SPLIT1", "each part adds the positions, which then count %u times",
+                        w->parts);
+    }
+    place->layout = PST_LAYOUT_PARTIAL;
+    place->classes = rows;
+    place->no_bias = w->of->n_param > 1 && w->of->param[1] != PST_NONE;
+}
+
+static void embedding_way(struct pst_split_walk *w, struct pst_split_place *place)
+{
+    const struct pst_parameter *table = pst_split_param(w, 0);
+    if (table != NULL && pst_is_split(table)) {
+        table_way(w, place);
+    } else {
+        whole_way(w, place);
+    }
+}
+
+/* The logits are all of them, as each part says what it has of each row, padding left out. */
+static void expect_classes(struct pst_split_walk *w, struct pst_split_place *place)
+{
+    const uint64_t classes = last_axis(w, w->of->in[0]);
+    expect_sections(w, 0, 1, &classes);
+    expect_layout(w, 1, PST_LAYOUT_WHOLE);
+    place->classes = classes;
+}
+
+static void classes_way(struct pst_split_walk *w, struct pst_split_place *place)
+{
+    const struct pst_split_place *numbers = input_of(w, 2);
+    expect_classes(w, place);
+    if (numbers->layout != PST_LAYOUT_ALL_NUMBERS || numbers->of != w->of->in[0]) {
+        pst_split_fault(w, "SPLIT2", "input 2 is not what all parts say of %s",
+                        w->whole->tensors[w->of->in[0]].name);
+    }
+    place->layout = PST_LAYOUT_WHOLE;
+}
+
 static bool is_by_row(uint32_t kind)
 {
     return kind == PST_OP_LAYERNORM || kind == PST_OP_RMSNORM || kind == PST_OP_ADD ||
@@ -261,8 +325,8 @@ static void experts_way(struct pst_split_walk *w, struct pst_split_place *place)
     const uint64_t width = w->whole->params[w->of->param[1]].dims[1], both[2] = {width, width};
     expect_layout(w, 0, PST_LAYOUT_FANNED);
     expect_layout(w, 1, PST_LAYOUT_FANNED);
-    expect_box(w, 0, 2, 2, both);
-    expect_box(w, 1, 1, 1, &width);
+    expect_box(w, 0, 2, 2, both, 0);
+    expect_box(w, 1, 1, 1, &width, 0);
     place->layout = PST_LAYOUT_PARTIAL;
 }
 
@@ -273,6 +337,10 @@ void pst_split_way(struct pst_split_walk *w, struct pst_split_place *place)
     const uint32_t kind = w->of->kind;
     if (kind == PST_OP_LINEAR) {
         linear_way(w, place);
+    } else if (kind == PST_OP_EMBEDDING) {
+        embedding_way(w, place);
+    } else if (w->op->kind == PST_OP_CE_JOIN) {
+        classes_way(w, place);
     } else if (split && kind == PST_OP_ATTENTION) {
         attention_way(w, place);
     } else if (split && (kind == PST_OP_ROTARY || kind == PST_OP_QKNORM)) {
@@ -310,10 +378,11 @@ static uint32_t convert_from(const struct pst_split_walk *w, const struct pst_sp
     case PST_CONVERT_CUT:
         return whole && rows ? PST_LAYOUT_TOKENS : PST_NONE;
     case PST_CONVERT_JOIN:
-        return x->layout == PST_LAYOUT_TOKENS && !x->no_bias         ? PST_LAYOUT_WHOLE
-               : x->layout != PST_LAYOUT_SPLIT || x->n_sections != 1 ? PST_NONE
-               : rank == 1                                           ? PST_LAYOUT_WHOLE
-                                                                     : PST_LAYOUT_STACKED;
+        return x->layout == PST_LAYOUT_TOKENS && !x->no_bias ? PST_LAYOUT_WHOLE
+               : x->layout == PST_LAYOUT_NUMBERS             ? PST_LAYOUT_ALL_NUMBERS
+               : x->layout != PST_LAYOUT_SPLIT || x->n_sections != 1 || x->padding > 0 ? PST_NONE
+               : rank == 1 ? PST_LAYOUT_WHOLE
+                           : PST_LAYOUT_STACKED;
     default:
         return PST_NONE;
     }
@@ -343,15 +412,34 @@ static uint32_t ordered_from(const struct pst_split_walk *w, const struct pst_sp
     return PST_LAYOUT_ORDERED;
 }
 
-/* The bias of a layer whose matrix is split by inputs: a tensor, then added to the sum. */
+/* A part says four numbers of each row of logits. No other attribute of the loss is in them. */
+static void check_numbers(struct pst_split_walk *w)
+{
+    struct pst_split_place place = {.of = w->of->in[0], .layout = PST_LAYOUT_NUMBERS};
+    if (w->of->kind != PST_OP_CROSS_ENTROPY || w->op->n_in != 2) {
+        pst_split_fault(w, "SPLIT1", "%s is no loss of classes", w->of->name);
+        return;
+    }
+    expect_classes(w, &place);
+    if (w->op->classes != place.classes || w->op->parts != w->parts) {
+        pst_split_fault(w, "SPLIT1", "it counts %u classes of %u parts", w->op->classes,
+                        w->op->parts);
+    }
+    place.classes = 0;
+    pst_split_place(w, w->op->out[0], place);
+}
+
+/* The bias of a layer whose matrix is split by inputs, or positions of an embedding whose table is
+   split: a tensor, then added to the sum. */
 static void check_bias(struct pst_split_walk *w)
 {
     const struct pst_parameter *bias = w->op->n_param > 0 && w->op->param[0] != PST_NONE
                                            ? &w->graph->params[w->op->param[0]]
                                            : NULL;
-    if (w->of->kind != PST_OP_LINEAR || w->of->n_param < 2 || w->of->param[1] == PST_NONE ||
-        bias == NULL || strcmp(bias->name, w->whole->params[w->of->param[1]].name) != 0 ||
-        pst_is_split(bias) || w->op->partial > 1) {
+    if ((w->of->kind != PST_OP_LINEAR && w->of->kind != PST_OP_EMBEDDING) || w->of->n_param < 2 ||
+        w->of->param[1] == PST_NONE || bias == NULL ||
+        strcmp(bias->name, w->whole->params[w->of->param[1]].name) != 0 || pst_is_split(bias) ||
+        w->op->partial > 1) {
         pst_split_fault(w, "SPLIT1", "is not the whole bias of %s", w->of->name);
         return;
     }
@@ -366,8 +454,10 @@ static void check_sum(struct pst_split_walk *w)
     const struct pst_split_place *x = input_of(w, 0);
     const struct pst_split_place *bias = w->op->n_in == 2 ? input_of(w, 1) : x;
     const bool tokens = x->layout == PST_LAYOUT_TOKENS;
+    const bool rows = w->of->kind == PST_OP_EMBEDDING; /* of all tokens */
     if (w->op->map != PST_MAP_ADD || !x->no_bias || (x->layout != PST_LAYOUT_WHOLE && !tokens) ||
-        bias->partial != tokens || bias->layout != PST_LAYOUT_BIAS || bias->of != x->of) {
+        bias->partial != tokens || (rows && tokens) || bias->layout != PST_LAYOUT_BIAS ||
+        bias->of != x->of) {
         pst_split_fault(w, "SPLIT1", "is not the sum over the parts and the bias of one layer");
         return;
     }
@@ -383,6 +473,10 @@ void pst_split_helper(struct pst_split_walk *w)
     }
     if (w->op->n_in == 0 || w->op->n_out == 0 || w->op->partial != 0) {
         pst_split_fault(w, "SPLIT1", "is nothing that the model or a conversion needs");
+        return;
+    }
+    if (w->op->kind == PST_OP_CE_PART) {
+        check_numbers(w);
         return;
     }
     if (w->op->kind == PST_OP_MAP) {

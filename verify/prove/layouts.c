@@ -33,14 +33,21 @@ void pst_split_fault(struct pst_split_walk *w, const char *rule, const char *for
 /* --- shapes ------------------------------------------------------------------------------------*/
 
 /* Axes of a tensor of the whole in a layout. Returns how many. */
-static uint32_t local_dims(const struct pst_split_walk *w, const struct pst_tensor *whole,
-                           uint32_t layout, uint64_t dims[PST_MAX_RANK + 1])
+static uint32_t local_dims(const struct pst_split_walk *w, const struct pst_split_place *place,
+                           uint64_t dims[PST_MAX_RANK + 1])
 {
-    const uint32_t rank = whole->rank;
+    const struct pst_tensor *whole = &w->whole->tensors[place->of];
+    const uint32_t rank = whole->rank, layout = place->layout;
     uint64_t own[PST_MAX_RANK];
+    if (layout == PST_LAYOUT_NUMBERS || layout == PST_LAYOUT_ALL_NUMBERS) {
+        dims[0] = whole->elems / whole->dims[rank - 1];
+        dims[0] *= layout == PST_LAYOUT_ALL_NUMBERS ? w->parts : 1;
+        dims[1] = PST_CE_NUMBERS;
+        return 2;
+    }
     memcpy(own, whole->dims, sizeof own);
     if (layout >= PST_LAYOUT_SPLIT && rank > 0) {
-        own[rank - 1] /= w->parts;
+        own[rank - 1] = (own[rank - 1] + place->padding) / w->parts;
     }
     if (layout == PST_LAYOUT_STACKED) {
         own[0] *= w->parts;
@@ -49,8 +56,10 @@ static uint32_t local_dims(const struct pst_split_walk *w, const struct pst_tens
         own[0] /= w->parts;
     }
     if (layout == PST_LAYOUT_BIAS) {
-        dims[0] = whole->dims[rank - 1];
-        return 1;
+        const struct pst_op *maker = &w->whole->ops[whole->producer];
+        const struct pst_parameter *bias = &w->whole->params[maker->param[1]];
+        memcpy(dims, bias->dims, bias->rank * sizeof *dims);
+        return bias->rank;
     }
     if (layout == PST_LAYOUT_APART || layout == PST_LAYOUT_ORDERED) {
         uint32_t at = layout == PST_LAYOUT_APART ? 0 : rank - 1;
@@ -80,11 +89,14 @@ void pst_split_place(struct pst_split_walk *w, uint32_t tensor, struct pst_split
     const struct pst_tensor *local = &w->graph->tensors[tensor];
     const struct pst_tensor *whole = &w->whole->tensors[place.of];
     uint64_t dims[PST_MAX_RANK + 1];
-    bool bias = place.layout == PST_LAYOUT_BIAS;
+    const bool bias = place.layout == PST_LAYOUT_BIAS;
+    const bool numbers =
+        place.layout == PST_LAYOUT_NUMBERS || place.layout == PST_LAYOUT_ALL_NUMBERS;
+    const uint32_t dtype = numbers ? w->whole->tensors[w->whole->loss].dtype : whole->dtype;
     w->places[tensor] = place;
-    if (!has_dims(local, local_dims(w, whole, place.layout, dims), dims) ||
-        local->dtype != whole->dtype ||
-        (!bias && (local->batched != whole->batched || local->needs_grad != whole->needs_grad))) {
+    if (!has_dims(local, local_dims(w, &place, dims), dims) || local->dtype != dtype ||
+        (!bias && local->batched != whole->batched) ||
+        (!bias && local->needs_grad != (numbers ? false : whole->needs_grad))) {
         pst_split_fault(w, "SPLIT2", "its result is not tensor %s divided as its layout says",
                         whole->name);
     }
@@ -119,8 +131,8 @@ static const struct pst_parameter *whole_param(const struct pst_split_walk *w, u
     return at != PST_NONE ? &w->whole->params[at] : NULL;
 }
 
-/* All sections of the axis, each divided evenly, and nothing else: then the boxes of the parts
-   cover every element once. */
+/* All sections of the axis, each divided evenly, and nothing else but the padding that the last
+   parts have in place of elements: then the boxes of the parts cover every element once. */
 static bool covers_once(const struct pst_split_walk *w, const struct pst_parameter *local,
                         const struct pst_parameter *whole)
 {
@@ -129,11 +141,12 @@ static bool covers_once(const struct pst_split_walk *w, const struct pst_paramet
     memcpy(dims, whole->dims, sizeof dims);
     if (pst_is_split(local)) {
         if (box->parts != w->parts || box->axis >= whole->rank || box->n_sections == 0 ||
-            box->n_sections > PST_BOX_SECTIONS || whole->muon != 0) {
+            box->n_sections > PST_BOX_SECTIONS || whole->muon != 0 || box->padding >= w->parts ||
+            (box->padding > 0 && box->n_sections > 1)) {
             return false;
         }
         for (uint32_t i = 0; i < box->n_sections; i++) {
-            if (box->sections[i] == 0 || box->sections[i] % w->parts != 0) {
+            if (box->sections[i] == 0 || (box->sections[i] + box->padding) % w->parts != 0) {
                 return false;
             }
             sum += box->sections[i];
@@ -141,7 +154,7 @@ static bool covers_once(const struct pst_split_walk *w, const struct pst_paramet
         if (sum != whole->dims[box->axis]) {
             return false;
         }
-        dims[box->axis] /= w->parts;
+        dims[box->axis] = (dims[box->axis] + box->padding) / w->parts;
     }
     for (uint32_t a = 0; a < whole->rank; a++) {
         elems *= dims[a];
@@ -205,7 +218,7 @@ static const struct {
     FIELD(reduce),    FIELD(constants), FIELD(axis),       FIELD(axes),
     FIELD(swapped),   FIELD(logarithm), FIELD(salt),       FIELD(positions),
     FIELD(heads),     FIELD(kv_heads),  FIELD(custom),     FIELD(parts),
-    FIELD(row),       FIELD(partial),
+    FIELD(row),       FIELD(partial),   FIELD(classes),
 };
 
 static bool same_form(const struct pst_form *a, const struct pst_form *b)
@@ -245,6 +258,14 @@ static void check_attributes(struct pst_split_walk *w, const struct pst_split_pl
                         PST_PHILOX_WORDS);
     }
     wanted.partial = place->partial ? (1u << w->of->n_param) - 1 : 0;
+    if (place->classes > 0) {
+        wanted.parts = w->parts;
+        wanted.classes = (uint32_t)place->classes;
+    }
+    if (w->op->kind == PST_OP_CE_JOIN) {
+        wanted.kind = PST_OP_CE_JOIN; /* whose layouts have been judged */
+        wanted.n_in = w->of->n_in + 1;
+    }
     if (divided) {
         wanted.heads /= w->parts;
         wanted.kv_heads /= w->parts;
@@ -273,8 +294,9 @@ static void check_part(struct pst_split_walk *w, uint32_t of, bool *found)
         pst_split_fault(w, "SPLIT1", "is there twice");
     }
     found[of] = true;
-    if (w->op->kind != w->of->kind || w->op->n_in != w->of->n_in || w->op->n_out != w->of->n_out ||
-        w->op->n_state != w->of->n_state) {
+    const bool joins = w->op->kind == PST_OP_CE_JOIN && w->of->kind == PST_OP_CROSS_ENTROPY;
+    if ((!joins && w->op->kind != w->of->kind) || w->op->n_in != w->of->n_in + joins ||
+        w->op->n_out != w->of->n_out || w->op->n_state != w->of->n_state) {
         pst_split_fault(w, "SPLIT1", "is another operator than in the whole model");
         return;
     }
@@ -286,10 +308,19 @@ static void check_part(struct pst_split_walk *w, uint32_t of, bool *found)
     }
 }
 
+/* Who reads logits that cross-entropy does not need together puts their columns together. */
+static bool has_apart_logits(const struct pst_split_walk *w)
+{
+    const struct pst_graph *graph = w->graph;
+    const uint32_t loss = graph->tensors[graph->loss].producer;
+    return loss < graph->n_ops && graph->ops[loss].kind == PST_OP_CE_JOIN;
+}
+
 static void check_ends(struct pst_split_walk *w, const bool *found)
 {
     const struct pst_graph *graph = w->graph, *whole = w->whole;
     const uint32_t ends[2][2] = {{graph->loss, whole->loss}, {graph->logits, whole->logits}};
+    const bool apart = has_apart_logits(w);
     for (uint32_t v = 0; v < whole->n_ops; v++) {
         if (!found[v]) {
             pst_split_fault(w, "SPLIT1", "operator %s of the whole model comes nowhere",
@@ -300,8 +331,9 @@ static void check_ends(struct pst_split_walk *w, const bool *found)
         const uint32_t here = ends[i][0];
         if ((here == PST_NONE) != (ends[i][1] == PST_NONE) ||
             (here != PST_NONE &&
-             (w->places[here].of != ends[i][1] || w->places[here].layout != PST_LAYOUT_WHOLE ||
-              w->places[here].no_bias))) {
+             (w->places[here].of != ends[i][1] ||
+              w->places[here].layout != (i == 1 && apart ? PST_LAYOUT_SPLIT : PST_LAYOUT_WHOLE) ||
+              w->places[here].no_bias || (i == 1 && apart && w->places[here].n_sections != 1)))) {
             pst_split_fault(w, "SPLIT2", "%s are not those of the whole model, on all parts",
                             i == 0 ? "losses" : "logits");
         }

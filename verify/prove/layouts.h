@@ -12,9 +12,11 @@ enum pst_layout {
     PST_LAYOUT_WHOLE,   /* the same on all parts, and its gradient */
     PST_LAYOUT_FANNED,  /* the same on all parts; the sum of their gradients is the gradient */
     PST_LAYOUT_PARTIAL, /* the sum over the parts is the value; the gradient is the same on all */
-    PST_LAYOUT_BIAS,    /* of the whole tensor's layer, whole */
-    PST_LAYOUT_TOKENS,  /* its n-th of the first axis, and of the gradient */
-    PST_LAYOUT_SPLIT,   /* its n-th of each section of the last axis, and of the gradient */
+    PST_LAYOUT_BIAS,    /* of the whole tensor's layer, whole; positions of an embedding */
+    PST_LAYOUT_NUMBERS, /* of rows of logits, each part's of its own classes */
+    PST_LAYOUT_ALL_NUMBERS, /* those of all parts, one after the other */
+    PST_LAYOUT_TOKENS,      /* its n-th of the first axis, and of the gradient */
+    PST_LAYOUT_SPLIT,       /* its n-th of each section of the last axis, and of the gradient */
     /* On the way from one section to the whole, from n, ..., c of each part: */
     PST_LAYOUT_STACKED, /* parts n, ..., c */
     PST_LAYOUT_APART,   /* parts, n, ..., c */
@@ -27,9 +29,11 @@ struct pst_split_place {
     uint32_t layout;
     bool partial;        /* of an operator: each part makes a part of the gradients of its whole
                             parameters, which MERGE adds */
+    uint64_t classes;    /* of an operator: rows of its table, or classes, that all parts have */
     bool no_bias;        /* the bias of its layer, which counts once, is not added yet */
     uint32_t n_sections; /* split: of the whole axis */
     uint64_t sections[PST_BOX_SECTIONS];
+    uint64_t padding; /* split: places beyond the whole axis, on the last parts */
 };
 
 struct pst_split_walk {

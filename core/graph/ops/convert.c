@@ -13,6 +13,8 @@ static bool infer_convert(const struct pst_op_case *c, struct pst_error *err)
     struct pst_shape *y = result_like(c);
     bool grows;
 
+    y->dtype = x->dtype;
+
     if (op->convert >= PST_CONVERTS || op->parts < 2) {
         return BAD("%s: no such conversion (%u), or no parts (%u)", op->name, op->convert,
                    op->parts);

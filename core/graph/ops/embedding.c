@@ -23,7 +23,7 @@ static bool infer_bag(const struct pst_op_case *c, const uint64_t dims[2], struc
 static bool infer_embedding(const struct pst_op_case *c, struct pst_error *err)
 {
     const struct pst_tensor *x = input(c, 0);
-    uint64_t dims[2];
+    uint64_t dims[2], rows;
     char text[256];
 
     if (x->rank != 1) {
@@ -32,9 +32,13 @@ static bool infer_embedding(const struct pst_op_case *c, struct pst_error *err)
     if (!check_dtype(c, 0, PST_I32, err) || !check_param_rank(c, 2, "[vocabulary, C]", err)) {
         return false;
     }
-    if (c->op->padding > param0(c)->dims[0]) {
+    if (c->op->classes > c->op->parts * param0(c)->dims[0]) {
+        return BAD("%s: %u parts have no %u rows", c->op->name, c->op->parts, c->op->classes);
+    }
+    rows = c->op->classes > 0 ? c->op->classes : param0(c)->dims[0];
+    if (c->op->padding > rows) {
         return BAD("%s: row %u has no gradient, but the table has only %llu rows", c->op->name,
-                   c->op->padding - 1, (unsigned long long)param0(c)->dims[0]);
+                   c->op->padding - 1, (unsigned long long)rows);
     }
     dims[0] = x->dims[0];
     dims[1] = param0(c)->dims[1];
@@ -60,7 +64,7 @@ static const char *embedding_mixes(const struct pst_op_case *c, bool decode)
 
 const struct pst_op_rules pst_op_embedding = {
     .kind = {"embedding", 1, 1, 2, 1},
-    .attributes = PST_ATTR_BAG | PST_ATTR_PADDING,
+    .attributes = PST_ATTR_BAG | PST_ATTR_PADDING | PST_ATTR_PARTS | PST_ATTR_CLASSES,
     .costly = true,
     .infer = infer_embedding,
     .passes = {.w_reads_x = 1, .w_reads_dy = true},

@@ -22,6 +22,42 @@ static bool infer_cross_entropy(const struct pst_op_case *c, struct pst_error *e
     return true;
 }
 
+/* All have a part of the classes, in their order; the last may have fewer, or none. */
+static bool check_classes(const struct pst_op_case *c, struct pst_error *err)
+{
+    const struct pst_tensor *x = input(c, 0);
+    const uint64_t own = x->rank > 0 ? x->dims[x->rank - 1] : 0;
+
+    return (c->op->parts > 1 && c->op->classes > 0 && c->op->classes <= c->op->parts * own) ||
+           BAD("%s: %u parts of %llu classes have no %u", c->op->name, c->op->parts,
+               (unsigned long long)own, c->op->classes);
+}
+
+static bool infer_ce_part(const struct pst_op_case *c, struct pst_error *err)
+{
+    uint64_t dims[2] = {0, PST_CE_NUMBERS};
+
+    if (!infer_cross_entropy(c, err) || !check_classes(c, err)) {
+        return false;
+    }
+    c->shapes->n_out = 0;
+    dims[0] = input(c, 1)->elems;
+    output(c, PST_ROLE_ACTIVATION, statistics_dtype(c), 2, dims);
+    return true;
+}
+
+static bool infer_ce_join(const struct pst_op_case *c, struct pst_error *err)
+{
+    const struct pst_tensor *numbers = input(c, 2);
+
+    return infer_cross_entropy(c, err) && check_classes(c, err) &&
+           check_dtype(c, 2, statistics_dtype(c), err) &&
+           ((numbers->rank == 2 && numbers->dims[0] == c->op->parts * input(c, 1)->elems &&
+             numbers->dims[1] == PST_CE_NUMBERS) ||
+            BAD("%s: what the parts say is not of %u parts of its rows", c->op->name,
+                c->op->parts));
+}
+
 static bool infer_mse(const struct pst_op_case *c, struct pst_error *err)
 {
     const struct pst_tensor *x = input(c, 0), *t = input(c, 1);
@@ -53,6 +89,33 @@ const struct pst_op_rules pst_op_cross_entropy = {
     .flops = {5, 3},
     .softmax = logits_bytes,
     .by_row = true,
+};
+
+/* Per row of its own classes: the greatest logit (-infinity where a part has none), the sum of
+   exp(logit - greatest), the target's logit or 0, the sum of the logits. */
+const struct pst_op_rules pst_op_ce_part = {
+    .kind = {"cross-entropy-part", 2, 2, 0, 0},
+    .attributes = PST_ATTR_PARTS | PST_ATTR_CLASSES,
+    .classes = true,
+    .apart = true,
+    .infer = infer_ce_part,
+    .flops = {5},
+    .counts_x = true,
+    .softmax = logits_bytes,
+};
+
+/* Makes what cross-entropy does, from the logits of a part and x2, the numbers of all parts, one
+   after the other. B makes the gradient of the part's logits. */
+const struct pst_op_rules pst_op_ce_join = {
+    .kind = {"cross-entropy-join", 3, 3, 0, 0},
+    .attributes = PST_ATTR_SMOOTHING | PST_ATTR_Z_LOSS | PST_ATTR_PARTS | PST_ATTR_CLASSES,
+    .aux = {"lse"},
+    .loss = true,
+    .classes = true,
+    .infer = infer_ce_join,
+    .passes = {.b_reads_x = 1 | 2, .b_reads_y = 2},
+    .flops = {0, 3},
+    .softmax = logits_bytes,
 };
 
 const struct pst_op_rules pst_op_mse = {

@@ -35,7 +35,8 @@ static inline struct pst_op_request request_of(struct pst_device *device,
 {
     struct pst_op_request request = {device, graph, &graph->ops[op], pass, samples, 0};
     const uint32_t kind = request.op->kind; /* losses that devices have kernels for: */
-    const bool loss = kind == PST_OP_CROSS_ENTROPY || kind == PST_OP_MSE || kind == PST_OP_BCE;
+    const bool loss = kind == PST_OP_CROSS_ENTROPY || kind == PST_OP_MSE || kind == PST_OP_BCE ||
+                      kind == PST_OP_CE_PART || kind == PST_OP_CE_JOIN;
 
     request.dtype = loss ? request_in(&request, 0)->dtype : request_out(&request)->dtype;
     return request;
@@ -98,6 +99,12 @@ static inline void *request_dp(const struct pst_op_request *request, const struc
                                uint32_t i)
 {
     return request_has_param(request, i) ? (void *)call->dp[i] : NULL;
+}
+
+/* Rows of a table, or classes, of all parts; `own`: of one. */
+static inline uint64_t request_classes(const struct pst_op_request *request, uint64_t own)
+{
+    return request->op->classes > 0 ? request->op->classes : own;
 }
 
 /* Cross-entropy divides the sum over the rows of a sample by this. Targets below 0 do not count.

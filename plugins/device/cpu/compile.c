@@ -35,6 +35,8 @@ static const struct pst_cpu_family *const families[PST_OP_KINDS] = {
     [PST_OP_GATHER] = &pst_cpu_samples,
     [PST_OP_BCE] = &pst_cpu_samples,
     [PST_OP_CONVERT] = &pst_cpu_samples,
+    [PST_OP_CE_PART] = &pst_cpu_ce_part,
+    [PST_OP_CE_JOIN] = &pst_cpu_ce_join,
 #ifdef PENSTOCK_ONEDNN
     [PST_OP_LINEAR] = &pst_cpu_linear,
     [PST_OP_ATTENTION] = &pst_cpu_attention,

@@ -53,10 +53,10 @@ struct pst_cpu_family {
 };
 
 extern const struct pst_cpu_family pst_cpu_add, pst_cpu_dropout, pst_cpu_act, pst_cpu_embedding,
-    pst_cpu_layernorm, pst_cpu_cross_entropy, pst_cpu_batchnorm, pst_cpu_maxpool2d, pst_cpu_mse,
-    pst_cpu_avgpool2d, pst_cpu_rotary, pst_cpu_glu, pst_cpu_qknorm, pst_cpu_custom,
-    pst_cpu_cached,  /* attention that keeps what it has seen */
-    pst_cpu_samples; /* any whose samples do not know of each other */
+    pst_cpu_layernorm, pst_cpu_cross_entropy, pst_cpu_ce_part, pst_cpu_ce_join, pst_cpu_batchnorm,
+    pst_cpu_maxpool2d, pst_cpu_mse, pst_cpu_avgpool2d, pst_cpu_rotary, pst_cpu_glu, pst_cpu_qknorm,
+    pst_cpu_custom, pst_cpu_cached, /* attention that keeps what it has seen */
+    pst_cpu_samples;                /* any whose samples do not know of each other */
 /* dnnl_*.c: built where oneDNN is there. */
 extern const struct pst_cpu_family pst_cpu_linear, pst_cpu_attention, pst_cpu_conv2d,
     pst_cpu_experts, pst_cpu_matmul, pst_cpu_strided; /* conv2d: the W of some */

@@ -12,9 +12,11 @@
 struct embedding {
     const struct pst_op_request *request;
     const struct pst_call *call;
-    uint64_t n_tokens, n_positions, n_columns, n_entries;
-    uint64_t first;    /* position of the slice's first token */
-    uint64_t n_summed; /* tokens whose rows make one of the result */
+    uint64_t n_tokens, n_positions, n_columns;
+    uint64_t n_entries;        /* rows of the tables of all parts */
+    uint64_t first_row, n_own; /* rows of the table here */
+    uint64_t first;            /* position of the slice's first token */
+    uint64_t n_summed;         /* tokens whose rows make one of the result */
     const int32_t *tokens;
     float *dtable, *dpositions; /* NULL: not wanted */
 };
@@ -33,7 +35,9 @@ static struct embedding embedding_of(const struct pst_kernel *kernel, const stru
     e.n_tokens = e.request->samples * e.n_positions;
     e.n_columns = e.request->graph->params[e.request->op->param[0]].dims[1];
     e.n_summed = e.request->op->bag == PST_BAG_SUM ? e.n_positions : 1;
-    e.n_entries = e.request->graph->params[e.request->op->param[0]].elems / e.n_columns;
+    e.n_own = e.request->graph->params[e.request->op->param[0]].elems / e.n_columns;
+    e.n_entries = request_classes(e.request, e.n_own);
+    e.first_row = e.request->op->classes > 0 ? call->part * e.n_own : 0;
     e.tokens = call->x[0];
     return e;
 }
@@ -44,9 +48,21 @@ static bool is_valid(const struct embedding *e, uint64_t r)
     return e->tokens[r] >= 0 && (uint64_t)e->tokens[r] < e->n_entries;
 }
 
+/* Is its row here, and not that of another part? */
+static bool is_own(const struct embedding *e, uint64_t r)
+{
+    return (uint64_t)e->tokens[r] >= e->first_row &&
+           (uint64_t)e->tokens[r] - e->first_row < e->n_own;
+}
+
 static bool has_gradient(const struct embedding *e, uint64_t r)
 {
-    return is_valid(e, r) && (uint32_t)e->tokens[r] + 1 != e->request->op->padding;
+    return is_valid(e, r) && is_own(e, r) && (uint32_t)e->tokens[r] + 1 != e->request->op->padding;
+}
+
+static uint64_t place_of(const struct embedding *e, uint64_t r)
+{
+    return ((uint64_t)e->tokens[r] - e->first_row) * e->n_columns;
 }
 
 static void forward_tokens(void *context, uint64_t begin, uint64_t end, uint32_t thread)
@@ -63,14 +79,16 @@ static void forward_tokens(void *context, uint64_t begin, uint64_t end, uint32_t
             for (uint64_t c = 0; c < n; c++) {
                 y[r * n + c] = NAN;
             }
+        } else if (!is_own(e, r)) {
+            memset(y + r * n, 0, n * sizeof *y);
         } else if (positions != NULL) {
             const uint64_t position = request_row_position(
                 e->request, e->call, e->n_positions, request_parameter(e->request, 1)->dims[0], r);
 
-            e->request->device->simd->add(y + r * n, table + (uint64_t)e->tokens[r] * n,
+            e->request->device->simd->add(y + r * n, table + place_of(e, r),
                                           positions + position * n, n);
         } else {
-            memcpy(y + r * n, table + (uint64_t)e->tokens[r] * n, n * sizeof *y);
+            memcpy(y + r * n, table + place_of(e, r), n * sizeof *y);
         }
     }
 }
@@ -89,7 +107,7 @@ static void forward_bags(void *context, uint64_t begin, uint64_t end, uint32_t t
         memset(y, 0, n * sizeof *y);
         for (uint64_t r = bag * e->n_summed; r < (bag + 1) * e->n_summed; r++) {
             if (is_valid(e, r)) {
-                e->request->device->simd->add(y, y, table + (uint64_t)e->tokens[r] * n, n);
+                e->request->device->simd->add(y, y, table + place_of(e, r), n);
             } else {
                 y[0] = NAN;
             }
@@ -122,7 +140,7 @@ static void scatter_strips(void *context, uint64_t begin, uint64_t end, uint32_t
     (void)thread;
     for (uint64_t r = 0; r < e->n_tokens; r++) {
         if (e->dtable != NULL && has_gradient(e, r)) {
-            float *row = e->dtable + (uint64_t)e->tokens[r] * n + first;
+            float *row = e->dtable + place_of(e, r) + first;
 
             simd->add(row, row, dy + r / e->n_summed * n, width);
         }

@@ -13,6 +13,7 @@
 #include "exec/device.h"
 #include "graph/draft.h"
 #include "graph/split.h"
+#include "prove/internal.h"
 #include "random.h"
 
 enum { SAMPLES = 2, MOST_PARTS = 8 };
@@ -67,15 +68,40 @@ static void fill_run(void *context, uint64_t whole, uint64_t own, uint64_t n)
     }
 }
 
-static void fill_input(const struct pst_tensor *tensor, uint32_t i, void *values)
+/* Numbers of rows of a table, or of classes, of which some targets have none. */
+static uint64_t range_of(const struct pst_graph *graph, uint32_t input, uint64_t *ret_ignored)
 {
-    uint64_t seed = i + 1;
+    const struct pst_graph *model = pst_graph_model(graph);
+    const struct pst_tensor *tensor = &model->tensors[input];
+    uint64_t range = 2;
+
+    *ret_ignored = 0;
+    for (uint32_t u = 0; u < tensor->n_consumers; u++) {
+        const struct pst_op *op = &model->ops[tensor->consumers[u]];
+
+        if (op->kind == PST_OP_EMBEDDING) {
+            range = model->params[op->param[0]].dims[0];
+        } else if (op->kind == PST_OP_CROSS_ENTROPY && op->in[1] == input) {
+            const struct pst_tensor *logits = &model->tensors[op->in[0]];
+
+            *ret_ignored = 1;
+            range = logits->dims[logits->rank - 1];
+        }
+    }
+    return range;
+}
+
+static void fill_input(const struct pst_graph *graph, uint32_t i, void *values)
+{
+    const struct pst_tensor *tensor = &graph->tensors[i];
+    uint64_t seed = i + 1, ignored;
+    const uint64_t range = range_of(graph, i, &ignored);
 
     for (uint64_t e = 0; e < elems_of(tensor); e++) {
         const uint64_t drawn = next_random(&seed);
 
         if (tensor->dtype == PST_I32) {
-            ((int32_t *)values)[e] = (int32_t)(drawn % 2);
+            ((int32_t *)values)[e] = (int32_t)(drawn % (range + ignored)) - (int32_t)ignored;
         } else {
             ((double *)values)[e] = ((double)(drawn % 2000) - 1000) * 1e-3;
         }
@@ -97,7 +123,7 @@ static void set_up(struct machine *m, struct pst_graph *graph)
         for (uint32_t t = 0; t < graph->n_tensors; t++) {
             part->values[t] = room(m, elems_of(&graph->tensors[t]) * sizeof(double));
             if (t < graph->n_inputs) {
-                fill_input(&graph->tensors[t], t, part->values[t]);
+                fill_input(graph, t, part->values[t]);
             }
         }
         for (uint32_t p = 0; p < graph->n_params; p++) {
@@ -107,6 +133,9 @@ static void set_up(struct machine *m, struct pst_graph *graph)
                 room(m, graph->params[p].elems * sizeof *part->weights[p]);
             part->sums[p] = room(m, graph->params[p].elems * sizeof *part->sums[p]);
             part->partial[p] = room(m, graph->params[p].elems * sizeof *part->sums[p]);
+            for (uint64_t i = 0; i < graph->params[p].elems; i++) {
+                filling.own[i] = 7; /* padding, which nothing may come of */
+            }
             pst_box_runs(&graph->params[p], k, fill_run, &filling);
         }
     }
@@ -329,7 +358,7 @@ static double largest(const double *values, uint64_t n)
 
 struct comparison {
     const double *whole, *own;
-    double most;
+    double most, sum;
     uint64_t n;
 };
 
@@ -339,8 +368,46 @@ static void compare_run(void *context, uint64_t whole, uint64_t own, uint64_t n)
 
     for (uint64_t i = 0; i < n; i++) {
         c->most = fmax(c->most, fabs(c->whole[whole + i] - c->own[own + i]));
+        c->sum += fabs(c->own[own + i]);
     }
     c->n += n;
+}
+
+/* What was not compared is padding, whose gradient is 0. */
+static void check_padding(const struct comparison *c, const struct pst_parameter *parameter)
+{
+    double sum = 0;
+
+    assert_true(c->n == parameter->elems || parameter->box.padding > 0);
+    for (uint64_t i = 0; i < parameter->elems; i++) {
+        sum += fabs(c->own[i]);
+    }
+    if (sum != c->sum) {
+        fail_msg("%s has a gradient in its padding", parameter->name);
+    }
+}
+
+/* Each part has all logits, or columns of them. */
+static void compare_logits(const struct machine *whole, const struct machine *split, uint32_t k)
+{
+    const struct pst_tensor *all = &whole->graph->tensors[whole->graph->logits];
+    const struct pst_tensor *own = &split->graph->tensors[split->graph->logits];
+    const uint64_t columns = all->dims[all->rank - 1], n = own->dims[own->rank - 1];
+    const uint64_t first = n < columns ? k * n : 0;
+    const double *a = whole->parts[0].values[whole->graph->logits];
+    const double *b = split->parts[k].values[split->graph->logits];
+
+    assert_true(n * split->n >= columns);
+    for (uint64_t row = 0; row < SAMPLES * all->elems / columns; row++) {
+        for (uint64_t c = 0; c < n && first + c < columns; c++) {
+            const double expected = a[row * columns + first + c];
+
+            if (!(fabs(b[row * n + c] - expected) <= 1e-12 * fmax(fabs(expected), 1))) {
+                fail_msg("part %u: logit %u is %.17g, not %.17g", k, (unsigned)c, b[row * n + c],
+                         expected);
+            }
+        }
+    }
 }
 
 static void compare(const struct machine *whole, const struct machine *split, const char *name)
@@ -349,6 +416,7 @@ static void compare(const struct machine *whole, const struct machine *split, co
         const double *a = whole->parts[0].values[whole->graph->loss];
         const double *b = split->parts[k].values[split->graph->loss];
 
+        compare_logits(whole, split, k);
         for (uint32_t i = 0; i < SAMPLES; i++) {
             if (!(fabs(a[i] - b[i]) <= 1e-12 * fabs(a[i]))) {
                 fail_msg("%s, %u parts: loss %.17g, not %.17g", name, split->n, b[i], a[i]);
@@ -356,16 +424,54 @@ static void compare(const struct machine *whole, const struct machine *split, co
         }
         for (uint32_t p = 0; p < whole->graph->n_params; p++) {
             const struct pst_parameter *parameter = &split->graph->params[p];
-            struct comparison c = {whole->parts[0].sums[p], split->parts[k].sums[p], 0, 0};
+            struct comparison c = {whole->parts[0].sums[p], split->parts[k].sums[p], 0, 0, 0};
             const double scale = largest(c.whole, whole->graph->params[p].elems);
 
             pst_box_runs(parameter, k, compare_run, &c);
-            assert_int_equal(c.n, parameter->elems);
+            check_padding(&c, parameter);
             if (!(c.most <= 1e-12 * fmax(scale, 1e-3))) {
                 fail_msg("%s, part %u of %u: gradient of %s differs by %g of %g", name, k, split->n,
                          parameter->name, c.most, scale);
             }
         }
+    }
+}
+
+/* Graphs with these, so that none is missed. */
+static struct {
+    uint32_t tables, heads, tied, padded, scattered;
+} met;
+
+static void note_vocabulary(const struct pst_graph *graph)
+{
+    const struct pst_op *loss = &graph->ops[graph->tensors[graph->loss].producer];
+
+    met.heads += loss->kind == PST_OP_CE_JOIN;
+    for (uint32_t v = 0; v < graph->n_ops; v++) {
+        const struct pst_op *op = &graph->ops[v];
+
+        if (op->kind == PST_OP_EMBEDDING && op->classes > 0) {
+            const struct pst_op *next = &graph->ops[v + 1];
+
+            met.tables++;
+            met.tied += graph->params[op->param[0]].n_users > 1;
+            met.padded += graph->params[op->param[0]].box.padding > 0;
+            met.scattered += next->convert == PST_CONVERT_SCATTER;
+        }
+    }
+}
+
+/* The proof derives the same layouts by its own table. */
+static void prove(const struct pst_graph *graph, const char *name)
+{
+    static struct pst_check_report report;
+    struct pst_check check = {.graph = graph, .report = &report};
+
+    memset(&report, 0, sizeof report);
+    pst_check_layouts(&check);
+    pst_arena_finish(&check.arena);
+    if (report.n_violations > 0) {
+        fail_msg("%s: %s: %s", name, report.violations[0].rule, report.violations[0].text);
     }
 }
 
@@ -378,6 +484,8 @@ static uint32_t compare_graphs(struct pst_graph *whole, struct pst_graph *graph,
     for (uint32_t v = 0; v < graph->n_ops; v++) {
         n += graph->ops[v].kind == PST_OP_CONVERT;
     }
+    note_vocabulary(graph);
+    prove(graph, name);
     set_up(&one, whole);
     set_up(&several, graph);
     forward(&one);
@@ -393,6 +501,17 @@ static uint32_t compare_graphs(struct pst_graph *whole, struct pst_graph *graph,
     return n;
 }
 
+static float smoothing, z_loss;
+
+static struct pst_graph *make_whole(const char *model, const char *settings)
+{
+    struct pst_graph *graph = make_model(model, settings, PST_F64);
+    struct pst_error err = {0};
+
+    assert_ok(pst_graph_set_loss(graph, smoothing, z_loss, &err), &err);
+    return graph;
+}
+
 static void check_split(const char *model, const char *settings, const struct pst_division *how,
                         uint32_t converts)
 {
@@ -400,8 +519,8 @@ static void check_split(const char *model, const char *settings, const struct ps
     struct pst_error err = {0};
     uint32_t n;
 
-    assert_ok(pst_graph_split(make_model(model, settings, PST_F64), how, &graph, &err), &err);
-    n = compare_graphs(make_model(model, settings, PST_F64), graph, settings);
+    assert_ok(pst_graph_split(make_whole(model, settings), how, &graph, &err), &err);
+    n = compare_graphs(make_whole(model, settings), graph, settings);
     if (n != converts) {
         fail_msg("%s %s: %u conversions, not %u", model, settings, n, converts);
     }
@@ -418,31 +537,54 @@ static void check_tokens(const char *model, const char *settings, uint32_t parts
                 converts);
 }
 
-/* A block has two pairs of fan and sum. */
+/* A block has two pairs of fan and sum; the head has a fan and the meeting of its loss; a table
+   that is tied to it has a sum. */
 TEST(gpt)
 {
-    check("gpt", "layers=2 dim=16 heads=4 context=6 vocab=12", 2, 8);
-    check("gpt", "layers=2 dim=16 heads=4 context=6 vocab=12 dropout=0.3", 4, 8);
+    check("gpt", "layers=2 dim=16 heads=4 context=6 vocab=12", 2, 11);
+    check("gpt", "layers=2 dim=16 heads=4 context=6 vocab=12 dropout=0.3", 4, 11);
 }
 
 TEST(llama)
 {
     check("llama", "layers=2 dim=16 heads=4 kv_heads=2 ff=24 context=6 vocab=12 qkv_bias=true", 2,
-          8);
-    check("llama", "layers=1 dim=48 heads=8 kv_heads=8 ff=32 context=5 vocab=12 window=3", 8, 4);
+          10);
+    check("llama", "layers=1 dim=48 heads=8 kv_heads=8 ff=32 context=5 vocab=12 window=3", 8, 6);
 }
 
 /* Two key heads have no four parts: their layers are joined where they are large, else whole. */
 TEST(attention_that_is_whole)
 {
-    check("llama", "layers=1 dim=16 heads=4 kv_heads=2 ff=24 context=6 vocab=12", 4, 2);
-    check("llama", "layers=1 dim=256 heads=4 kv_heads=2 ff=24 context=3 vocab=12", 4, 4);
-    check("llama", "layers=1 dim=16 heads=4 ff=24 context=6 vocab=12 qk_norm=true", 2, 4);
+    check("llama", "layers=1 dim=16 heads=4 kv_heads=2 ff=24 context=6 vocab=12", 4, 4);
+    check("llama", "layers=1 dim=256 heads=4 kv_heads=2 ff=24 context=3 vocab=12", 4, 6);
+    check("llama", "layers=1 dim=16 heads=4 ff=24 context=6 vocab=12 qk_norm=true", 2, 6);
 }
 
-TEST(head_that_is_joined)
+/* A table of 1 MiB is split though nothing is tied to it. */
+TEST(large_table)
 {
-    check("gpt", "layers=1 dim=32 heads=4 context=3 vocab=4096 tied=false", 2, 6);
+    check("gpt", "layers=1 dim=32 heads=4 context=3 vocab=4096 tied=false", 2, 7);
+    check("gpt", "layers=1 dim=32 heads=4 context=3 vocab=4095 tied=false", 2, 6);
+}
+
+/* Parts that have some padding, and parts that have nothing else. */
+TEST(padded_vocabulary)
+{
+    static const struct {
+        float smoothing, z_loss;
+    } losses[] = {{0, 0}, {0.1f, 0}, {0, 0.01f}, {0.2f, 0.001f}};
+
+    for (size_t i = 0; i < sizeof losses / sizeof losses[0]; i++) {
+        smoothing = losses[i].smoothing;
+        z_loss = losses[i].z_loss;
+        check("gpt", "layers=1 dim=16 heads=4 context=6 vocab=13", 2, 7);
+        check("gpt", "layers=1 dim=16 heads=4 context=6 vocab=5", 4, 7);
+        check("gpt", "layers=1 dim=32 heads=8 context=6 vocab=9 tied=false", 8, 6);
+        check("llama", "layers=1 dim=16 heads=4 ff=24 context=6 vocab=7 tied=true", 4, 7);
+        check_tokens("gpt", "layers=1 dim=16 heads=4 context=8 vocab=13", 4, 8);
+        check_tokens("llama", "layers=1 dim=16 heads=4 ff=24 context=6 vocab=7 tied=true", 2, 7);
+    }
+    smoothing = z_loss = 0;
 }
 
 /* Each part has columns of all experts, which read fanned rows and weights; the router is whole. */
@@ -452,57 +594,82 @@ TEST(experts)
     char settings[256];
 
     snprintf(settings, sizeof settings, "%s experts=4", model);
-    check("llama", settings, 2, 5);
-    check_tokens("llama", settings, 2, 8);
+    check("llama", settings, 2, 7);
+    check_tokens("llama", settings, 2, 9);
     snprintf(settings, sizeof settings, "%s experts=5 experts_per_token=3 capacity=1.25", model);
-    check("llama", settings, 4, 5);
+    check("llama", settings, 4, 7);
     snprintf(settings, sizeof settings, "%s experts=3 experts_per_token=1 aux_loss=0.1", model);
-    check_tokens("llama", settings, 2, 8);
+    check_tokens("llama", settings, 2, 9);
 }
 
 /* Three do not divide 16 columns. */
 TEST(experts_that_are_whole)
 {
-    check("llama", "layers=1 dim=12 heads=3 ff=16 context=6 vocab=12 experts=4", 3, 2);
+    check("llama", "layers=1 dim=12 heads=3 ff=16 context=6 vocab=12 experts=4", 3, 4);
 }
 
 /* t5: two pairs a layer of the encoder, three of the decoder; what the encoder says is fanned once
    for all. */
 TEST(other_models)
 {
-    check("bert", "layers=1 dim=16 heads=4 context=6 vocab=12", 2, 4);
+    check("bert", "layers=1 dim=16 heads=4 context=6 vocab=12", 2, 7);
     check("t5",
           "layers=2 decoder_layers=2 dim=16 heads=4 head_dim=4 ff=24 context=5 targets=4 "
           "vocab=12 buckets=8 max_distance=16",
-          2, 21);
-    check("mmt", "layers=1 dim=16 heads=4 context=5 vocab=12", 2, 8);
+          2, 25);
+    check("mmt", "layers=1 dim=16 heads=4 context=5 vocab=12", 2, 10);
 }
 
-/* Embeddings are cut, a block gathers and scatters twice, the head joins. bert has two sums of
+/* Embeddings are cut, a block gathers and scatters twice, the head gathers. bert has two sums of
    embeddings, and a layer before its head that is whole, between a join and a cut. */
 TEST(rows_of_tokens)
 {
-    check_tokens("gpt", "layers=2 dim=16 heads=4 context=6 vocab=12", 2, 10);
-    check_tokens("gpt", "layers=2 dim=16 heads=4 context=8 vocab=12 dropout=0.3", 4, 10);
+    check_tokens("gpt", "layers=2 dim=16 heads=4 context=6 vocab=12", 2, 12);
+    check_tokens("gpt", "layers=2 dim=16 heads=4 context=8 vocab=12 dropout=0.3", 4, 12);
     check_tokens("llama",
-                 "layers=2 dim=16 heads=4 kv_heads=2 ff=24 context=6 vocab=12 qk_norm=true", 2, 10);
-    check_tokens("bert", "layers=1 dim=16 heads=4 context=6 vocab=12 dropout=0.1", 2, 9);
+                 "layers=2 dim=16 heads=4 kv_heads=2 ff=24 context=6 vocab=12 qk_norm=true", 2, 11);
+    check_tokens("bert", "layers=1 dim=16 heads=4 context=6 vocab=12 dropout=0.1", 2, 11);
     check_tokens("t5",
                  "layers=2 decoder_layers=2 dim=16 heads=4 head_dim=4 ff=32 context=4 "
                  "targets=8 vocab=12 buckets=8 max_distance=16 dropout=0.2",
-                 4, 24);
+                 4, 25);
+}
+
+/* GPT-2's vocabulary on eight parts: 6,283 columns each, of which the last part has 7 too many. A
+   row of 1,024 is told the others in 16 bytes. */
+TEST(known_sizes)
+{
+    struct pst_graph *graph = NULL;
+    const struct pst_parameter *table;
+    const struct pst_tensor *numbers;
+    struct pst_error err = {0};
+
+    assert_ok(pst_graph_split(
+                  make_model("gpt", "layers=1 dim=64 heads=8 context=1024 vocab=50257", PST_BF16),
+                  &(struct pst_division){.parts = 8}, &graph, &err),
+              &err);
+    table = &graph->params[pst_names_find(&graph->param_names, "wte.weight")];
+    assert_true(table->dims[0] == 6283 && table->dims[1] == 64 && table->box.padding == 7);
+    assert_int_equal(pst_box_whole(table), 50257 * 64);
+    assert_int_equal(graph->tensors[graph->logits].bytes, 12867584);
+    numbers = &graph->tensors[graph->ops[pst_names_find(&graph->op_names, "loss:parts")].out[0]];
+    assert_int_equal(numbers->bytes, 131072);
+    pst_graph_destroy(graph);
 }
 
 TEST(what_cannot_be_split)
 {
-    struct pst_graph *whole = make_model("mlp", "inputs=3 hidden=5 layers=1 classes=3", PST_F32);
+    struct pst_graph *whole =
+        make_model("candle-uno",
+                   "variant=branches branches=2 features=3 width=5 layers=1 top_layers=1", PST_F32);
     struct pst_graph *graph = NULL;
     struct pst_error err = {0};
 
     assert_int_equal(pst_graph_split(whole, &(struct pst_division){.parts = 2}, &graph, &err),
                      PST_ERR_CONFIG);
     assert_string_equal(err.kind, "config.value");
-    assert_non_null(strstr(err.message, "parallel.tensor = 2 divides no operator of model mlp"));
+    assert_non_null(
+        strstr(err.message, "parallel.tensor = 2 divides no operator of model candle-uno"));
     pst_graph_destroy(whole);
 }
 
@@ -515,6 +682,7 @@ struct draft {
     uint64_t seed;
     uint32_t tensors[MOST_TENSORS], n; /* [ROWS, C] each */
     uint32_t shared;                   /* a matrix that several layers use; PST_NONE: not yet */
+    uint32_t classes, table;           /* PST_NONE: x are no tokens */
     uint32_t n_names;
 };
 
@@ -649,17 +817,52 @@ static void add_some(struct draft *d)
     }
 }
 
-/* Tensors without a reader become logits, which are added up. */
+/* Tokens, or what they would become. */
+static uint32_t draw_input(struct draft *d)
+{
+    const uint64_t rows = ROWS, shape[2] = {ROWS, 24};
+    uint32_t param[2];
+
+    if (drawn(d, 2)) {
+        return pst_graph_input(d->b, "x", PST_FIELD_X, PST_F64, 2, shape);
+    }
+    param[0] = d->table = add_param(d, 2, d->classes, 24);
+    param[1] = drawn(d, 2) ? add_param(d, 2, ROWS, 24) : PST_NONE;
+    return add_op(
+        d,
+        (struct pst_op){
+            .kind = PST_OP_EMBEDDING, .n_param = 2, .param = param, .padding = drawn(d, 3) == 0},
+        1, pst_graph_input(d->b, "x", PST_FIELD_X, PST_I32, 1, &rows), 0);
+}
+
+/* One of classes, maybe tied to the table. */
+static uint32_t add_head(struct draft *d, uint32_t x)
+{
+    const bool tied = d->table != PST_NONE && width_of(d, x) == 24 && drawn(d, 4) > 0;
+    const uint32_t param[2] = {tied ? d->table : add_param(d, 2, width_of(d, x), d->classes),
+                               drawn(d, 2) ? add_param(d, 1, d->classes, 0) : PST_NONE};
+
+    return add_op(
+        d, (struct pst_op){.kind = PST_OP_LINEAR, .transposed = tied, .n_param = 2, .param = param},
+        1, x, 0);
+}
+
+/* Tensors without a reader become logits, which are added up, or are added up for one head. */
 static struct pst_graph *draw_graph(uint64_t seed)
 {
-    struct draft d = {.seed = seed, .shared = PST_NONE};
-    const uint64_t rows = ROWS, shape[2] = {ROWS, 24};
+    struct draft d = {.seed = seed, .shared = PST_NONE, .table = PST_NONE};
+    const uint64_t rows = ROWS;
     struct pst_graph *graph = NULL;
     struct pst_error err = {0};
     uint32_t targets, logits = PST_NONE, n;
+    bool one;
 
     assert_ok(pst_graph_builder_create("random", PST_F64, &d.b, &err), &err);
-    d.tensors[d.n++] = pst_graph_input(d.b, "x", PST_FIELD_X, PST_F64, 2, shape);
+    d.classes = drawn(&d, 3) ? 3 + drawn(&d, 30) : 8 + 8 * drawn(&d, 4);
+    d.n = 0;
+    d.tensors[0] = draw_input(&d);
+    d.tensors[0] = d.table != PST_NONE && drawn(&d, 2) ? add_norm(&d, d.tensors[0]) : d.tensors[0];
+    d.n = 1;
     targets = pst_graph_input(d.b, "targets", PST_FIELD_TARGET, PST_I32, 1, &rows);
     add_layer(&d, d.tensors[0], 24);
     for (n = 2 + drawn(&d, 6); n > 0 && d.n < MOST_TENSORS - 12; n--) {
@@ -667,6 +870,7 @@ static struct pst_graph *draw_graph(uint64_t seed)
         add_some(&d);
     }
     n = d.n;
+    one = drawn(&d, 2);
     for (uint32_t t = 0; t < n; t++) {
         bool read = false;
 
@@ -676,20 +880,23 @@ static struct pst_graph *draw_graph(uint64_t seed)
             }
         }
         if (!read && d.n < MOST_TENSORS - 1) {
-            const uint32_t param[2] = {add_param(&d, 2, width_of(&d, d.tensors[t]), 5), PST_NONE};
-            const uint32_t y =
-                add_op(&d, (struct pst_op){.kind = PST_OP_LINEAR, .n_param = 1, .param = param}, 1,
-                       d.tensors[t], 0);
+            const uint32_t y = one ? add_layer(&d, d.tensors[t], 24) : add_head(&d, d.tensors[t]);
 
             logits = logits == PST_NONE
                          ? y
                          : add_op(&d, (struct pst_op){.kind = PST_OP_ADD}, 2, logits, y);
         }
     }
-    assert_ok(pst_graph_finish(
-                  d.b,
-                  add_op(&d, (struct pst_op){.kind = PST_OP_CROSS_ENTROPY}, 2, logits, targets),
-                  logits, &graph, &err),
+    if (one) {
+        logits = add_head(&d, drawn(&d, 2) ? add_norm(&d, logits) : logits);
+    }
+    assert_ok(pst_graph_finish(d.b,
+                               add_op(&d,
+                                      (struct pst_op){.kind = PST_OP_CROSS_ENTROPY,
+                                                      .smoothing = drawn(&d, 2) ? 0.1f : 0,
+                                                      .z_loss = drawn(&d, 2) ? 0.01f : 0},
+                                      2, logits, targets),
+                               logits, &graph, &err),
               &err);
     pst_graph_builder_destroy(d.b);
     return graph;
@@ -702,6 +909,7 @@ TEST(random_graphs)
     static const uint32_t degrees[] = {2, 3, 4, 8};
     uint32_t n_split = 0, converts = 0;
 
+    memset(&met, 0, sizeof met);
     for (uint32_t round = 0; round < rounds; round++) {
         struct pst_graph *graph = NULL, *whole = draw_graph(round + 1);
         struct pst_error err = {0};
@@ -717,6 +925,9 @@ TEST(random_graphs)
         n_split++;
         converts += compare_graphs(draw_graph(round + 1), graph, name);
     }
-    print_message("%u of %u split, %u conversions\n", n_split, rounds, converts);
+    print_message("%u of %u split, %u conversions; %u heads, %u tables, %u padded, %u scattered\n",
+                  n_split, rounds, converts, met.heads, met.tables, met.padded, met.scattered);
     assert_true(n_split > rounds / 3 && converts > 2 * n_split);
+    assert_true(met.heads > n_split / 5 && met.tables > n_split / 20 && met.tied == met.tables);
+    assert_true(met.padded > met.tables / 5 && met.scattered > met.tables / 20);
 }

@@ -87,8 +87,10 @@ static double off_by(double a, double b)
 /* Evaluation keeps the logits of the last micro-batch. Without replicas it is smaller. */
 static uint64_t n_logits(const struct real *real)
 {
+    const struct pst_graph *model = pst_graph_model(real->graph);
+
     return real->eval_plan->stages[real->eval_plan->n_stages - 1].microbatch_size *
-           real->graph->tensors[real->graph->logits].elems;
+           model->tensors[model->logits].elems;
 }
 
 static void hold_logits(struct real *split, struct real *whole)
@@ -216,11 +218,11 @@ TEST(delayed)
 static const struct pst_transport_ops *threads;
 static atomic_uint n_posted;
 
-/* Rank 1 comes too late to its third meeting of parts. */
+/* Rank 1 comes too late to its fourth meeting of parts: that of the table is the first. */
 static pst_status post_late(struct pst_transport *transport, uint32_t rank,
                             const struct pst_meeting *meeting, pst_request *ret_request)
 {
-    if (rank == 1 && meeting->lane == PST_MEET_PARTS && ++n_posted == 3) {
+    if (rank == 1 && meeting->lane == PST_MEET_PARTS && ++n_posted == 4) {
         usleep(400000);
     }
     return threads->meet(transport, rank, meeting, ret_request);
@@ -265,7 +267,7 @@ TEST(groups_do_not_run)
     real.plan->stages[0].tensor = 1;
     assert_int_equal(pst_exec_create(&config, &real.exec, &err), PST_ERR_BUG);
     assert_string_equal(err.kind, "plan.illegal");
-    assert_non_null(strstr(err.message, "h.0.attn.c_proj:sum is of 2 parts"));
+    assert_non_null(strstr(err.message, "wte:sum is of 2 parts"));
     real.exec = NULL;
 }
 
@@ -295,7 +297,15 @@ TEST(other_devices_are_refused)
 
 /* --- time ------------------------------------------------------------------------------------- */
 
-enum { US = 1000, KERNEL_US = 300, SUM_US = 700, BLOCK_SUMS = 2, ROW = 8 * 16 * SIZE };
+enum {
+    US = 1000,
+    KERNEL_US = 300,
+    SUM_US = 700,
+    GATHER_US = 200,
+    BLOCK_SUMS = 2,
+    ROW = 8 * 16 * SIZE,
+    NUMBERS = 2 * 8 * PST_CE_NUMBERS * SIZE
+};
 
 static const struct pst_graph *timed;
 
@@ -319,10 +329,10 @@ static uint64_t transfer_ns(void *context, uint64_t bytes, uint32_t from, uint32
 static uint64_t meeting_ns(void *context, struct pst_meet_bytes bytes, const uint32_t *ranks,
                            uint32_t n_ranks)
 {
-    return bytes.added == ROW * sizeof(float) && bytes.copied == bytes.added && n_ranks == 2 &&
-                   ranks[0] == 0 && ranks[1] == 1
-               ? SUM_US * US
-               : 0;
+    return n_ranks != 2 || ranks[0] != 0 || ranks[1] != 1                      ? 0
+           : bytes.added == ROW * sizeof(float) && bytes.copied == bytes.added ? SUM_US * US
+           : bytes.added == 0 && bytes.copied == NUMBERS * sizeof(float)       ? GATHER_US * US
+                                                                               : 0;
 }
 
 static uint32_t node(void *context, uint32_t rank)
@@ -335,14 +345,15 @@ struct clocked {
     uint32_t n; /* passes */
 };
 
-/* Two sums in each block, forward and backward. */
+/* Two sums in each block, forward and backward, and one of the table, or of the head's input;
+   forward a gather of what the parts say of the logits. */
 static void look_at(void *context, const struct pst_recorded *recorded)
 {
     struct clocked *clocked = context;
     const struct pst_program *program = clocked->real->programs[recorded->rank];
     const struct pst_program_instr *rows = &program->lists[recorded->at];
     uint64_t us = 0;
-    uint32_t n_sums = 0;
+    uint32_t n_sums = 0, n_gathers = 0;
 
     if (recorded->instr->op > PST_I_R) {
         return;
@@ -352,10 +363,15 @@ static void look_at(void *context, const struct pst_recorded *recorded)
         const bool kernel = call->kind == PST_C_KERNEL;
         const bool meets = kernel && pst_op_meets(&timed->ops[call->op], call->pass);
 
-        n_sums += meets;
-        us += meets ? SUM_US : kernel ? KERNEL_US : 0;
+        const bool gathers =
+            meets && pst_convert_work(&timed->ops[call->op], call->pass) == PST_WORK_GATHER;
+
+        n_gathers += gathers;
+        n_sums += meets && !gathers;
+        us += gathers ? GATHER_US : meets ? SUM_US : kernel ? KERNEL_US : 0;
     }
-    assert_int_equal(n_sums, 2 * BLOCK_SUMS);
+    assert_int_equal(n_sums, 2 * BLOCK_SUMS + 1);
+    assert_int_equal(n_gathers, recorded->instr->op == PST_I_F);
     assert_int_equal(recorded->end_ns - recorded->start_ns, us * US);
     clocked->n++;
 }

@@ -13,7 +13,7 @@ static const char names[] =
     " embedding linear layernorm attention add dropout act cross-entropy conv2d batchnorm"
     " maxpool2d avgpool concat mse rmsnorm avgpool2d shift2d rotary glu qknorm router experts"
     " parameter constant map reduce softmax matmul reshape strided binary-cross-entropy gather"
-    " costed costed-loss custom convert";
+    " costed costed-loss custom convert cross-entropy-part cross-entropy-join";
 
 TEST(rows_are_in_the_order_of_kinds)
 {
@@ -62,7 +62,7 @@ TEST(rows_are_whole)
         assert_int_equal(beyond(rules->passes.w_reads_x, rules->kind.max_in), 0);
         /* Attributes and earlier rows matter only where rows are apart. */
         assert_true(rules->by_row || (rules->mixes == NULL && rules->past == NULL));
-        assert_true(rules->loss || !rules->classes);
+        assert_true(rules->loss || rules->apart || !rules->classes);
         assert_true(rules->products == NULL || rules->elementwise == NULL);
     }
 }

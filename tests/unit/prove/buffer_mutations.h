@@ -167,22 +167,23 @@ static inline const char *me_wrong_accumulator(struct scene *scene)
 static inline const char *me_wrong_owner(struct scene *scene)
 {
     struct pst_program_param *row = me_draw_param(scene);
+    uint32_t next;
     switch (rig_draw(scene->rig, 4)) {
     case 0:
         row->owner ^= true;
         return "SHARD4";
     case 1:
-        row->stage = (row->stage + 1) % (scene->rig->plan->n_stages + 1);
+        next = (row->stage + 1) % (scene->rig->plan->n_stages + 1);
         for (uint32_t u = 0; u < scene->rig->graph->params[row->parameter].n_users; u++) {
             uint32_t op = scene->rig->graph->params[row->parameter].users[u];
-            const struct pst_plan_stage *stage = &scene->rig->plan->stages[row->stage];
-            for (uint32_t i = 0; row->stage < scene->rig->plan->n_stages && i < stage->n_nodes;
-                 i++) {
+            const struct pst_plan_stage *stage = &scene->rig->plan->stages[next];
+            for (uint32_t i = 0; next < scene->rig->plan->n_stages && i < stage->n_nodes; i++) {
                 if (stage->nodes[i] == op) {
                     return NULL; /* that stage uses it, too */
                 }
             }
         }
+        row->stage = next;
         break;
     case 2:
         scene->program->n_params--;

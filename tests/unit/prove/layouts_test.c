@@ -86,6 +86,20 @@ static void change_attributes(const struct pst_graph *graph, struct pst_op *op)
         *op = kept;
         return;
     }
+    if (op->classes > 0) {
+        op->classes--;
+        expect_refused(graph, "the number of classes", op->name);
+        *op = kept;
+        op->classes++; /* padding counts */
+        expect_refused(graph, "the number of classes", op->name);
+        *op = kept;
+        op->classes = 0;
+        expect_refused(graph, "the number of classes", op->name);
+        *op = kept;
+        op->parts++;
+        expect_refused(graph, "the number of parts", op->name);
+        *op = kept;
+    }
     op->kind = op->kind == PST_OP_ADD ? PST_OP_DROPOUT : PST_OP_ADD;
     expect_refused(graph, "the kind", op->name);
     *op = kept;
@@ -151,12 +165,28 @@ static void change_box(const struct pst_graph *graph, struct pst_parameter *p)
     expect_refused(graph, "the decay", p->name);
     *p = kept;
     if (p->box.parts < 2) {
-        p->box = (struct pst_box){graph->parts, 0, 1, {p->dims[0]}};
+        p->box = (struct pst_box){graph->parts, 0, 1, {p->dims[0]}, 0};
         p->dims[0] /= graph->parts;
         p->elems /= graph->parts;
         expect_refused(graph, "the box", p->name);
         *p = kept;
         return;
+    }
+    p->box.padding++;
+    expect_refused(graph, "the padding", p->name);
+    *p = kept;
+    p->box.padding += graph->parts;
+    expect_refused(graph, "the padding", p->name);
+    *p = kept;
+    if (p->box.padding > 0) {
+        p->box.padding = 0;
+        expect_refused(graph, "the padding", p->name);
+        *p = kept;
+        p->box = (struct pst_box){0}; /* whole, where its uses have parts of it */
+        p->dims[kept.box.axis] = kept.box.sections[0];
+        p->elems = p->elems / kept.dims[kept.box.axis] * kept.box.sections[0];
+        expect_refused(graph, "the box", p->name);
+        *p = kept;
     }
     p->box.axis ^= 1;
     expect_refused(graph, "the axis of the box", p->name);
@@ -216,6 +246,27 @@ static void check_model(const char *model, const char *settings, bool sequence)
 TEST(gpt)
 {
     check_model("gpt", GPT, false);
+}
+
+/* A table that parts divide. */
+TEST(even_vocabulary)
+{
+    check_model("gpt", "layers=1 dim=16 heads=4 context=8 vocab=12", false);
+}
+
+/* Cross-entropy that reads what one part says of its classes, as if there were no others. */
+TEST(numbers_that_stay)
+{
+    FINISHED_BY(rig_close) struct rig rig;
+    struct pst_op *loss;
+
+    open_parts(&rig, "gpt", GPT, 2, false, 1);
+    loss = &rig.graph->ops[rig.graph->tensors[rig.graph->loss].producer];
+    ((uint32_t *)loss->in)[2] =
+        rig.graph->ops[pst_names_find(&rig.graph->op_names, "loss:part")].out[0];
+    expect_refused(rig.graph, "an input", loss->name);
+    assert_string_equal(report.violations[0].rule, "SPLIT2");
+    assert_non_null(strstr(report.violations[0].text, "is not what all parts say of lm_head"));
 }
 
 TEST(llama)

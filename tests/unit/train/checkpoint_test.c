@@ -231,7 +231,7 @@ static char *write_parts(void)
                                             {0, "param/w#000001", {0, 0}, {1, 3}, SUM, 1},
                                             {0, "param/w#000002", {1, 0}, {1, 3}, SUM, 1}};
     struct pst_checkpoint_tensor tensor = {"param/w", 2, {2, 6}, 12,
-                                           SUM,       3, pieces, {2, 1, 2, {2, 4}}};
+                                           SUM,       3, pieces, {2, 1, 2, {2, 4}, 0}};
     struct pst_manifest manifest;
 
     make(&manifest);

@@ -112,12 +112,15 @@ static float value_of(void *context, const char *name, uint64_t e)
     return (float)(hash.low % 4000 * 1000 + e);
 }
 
-/* The place on the axis of the n-th that a part has there. */
+/* The place on the axis of the n-th that a part has there; that of padding is beyond all others. */
 static uint64_t place_of(const struct pst_box *box, uint64_t part, uint64_t n)
 {
     uint64_t begin = 0;
     uint32_t s = 0;
 
+    if (box->padding > 0) {
+        return part * ((box->sections[0] + box->padding) / box->parts) + n;
+    }
     while (n >= box->sections[s] / box->parts) {
         n -= box->sections[s] / box->parts;
         begin += box->sections[s++];
@@ -126,24 +129,45 @@ static uint64_t place_of(const struct pst_box *box, uint64_t part, uint64_t n)
     return begin + part * (box->sections[s] / box->parts) + n;
 }
 
+/* Elements of all parts. */
+static uint64_t n_stored(const struct pst_checkpoint_tensor *tensor)
+{
+    const uint32_t axis = tensor->box.axis;
+
+    return tensor->elems / tensor->shape[axis] * (tensor->shape[axis] + tensor->box.padding);
+}
+
 /* Where element `at` of what is written, in order, is in the whole: parts come one after the other.
-   By coordinates. */
+   By coordinates. UINT64_MAX: it is padding. */
 static uint64_t whole_of(const struct pst_checkpoint_tensor *tensor, uint64_t at)
 {
     const uint64_t parts = tensor->box.parts > 1 ? tensor->box.parts : 1;
-    const uint64_t part = at / (tensor->elems / parts);
+    const uint64_t part = at / (n_stored(tensor) / parts);
     uint64_t whole = 0, row = 1;
+    bool pads = false;
 
-    at %= tensor->elems / parts;
+    at %= n_stored(tensor) / parts;
     for (uint32_t i = tensor->rank; i-- > 0;) {
         const bool split = parts > 1 && i == tensor->box.axis;
-        const uint64_t n = split ? tensor->shape[i] / parts : tensor->shape[i];
+        const uint64_t n =
+            split ? (tensor->shape[i] + tensor->box.padding) / parts : tensor->shape[i];
+        const uint64_t place = split ? place_of(&tensor->box, part, at % n) : at % n;
 
-        whole += (split ? place_of(&tensor->box, part, at % n) : at % n) * row;
+        pads = pads || place >= tensor->shape[i];
+        whole += place * row;
         at /= n;
         row *= tensor->shape[i];
     }
-    return whole;
+    return pads ? UINT64_MAX : whole;
+}
+
+/* Padding has a value that nothing else has, and nobody may read. */
+static float stored(float (*value)(void *context, const char *name, uint64_t e), void *context,
+                    const struct pst_checkpoint_tensor *tensor, uint64_t at)
+{
+    const uint64_t whole = whole_of(tensor, at);
+
+    return whole != UINT64_MAX ? value(context, tensor->name, whole) : -7;
 }
 
 /* All processes write, and the first one commits. */
@@ -172,7 +196,7 @@ static pst_status save(struct rig *rig, float (*value)(void *context, const char
 
         for (uint64_t e = 0; e < tensor->elems; e++) {
             rig->values[tensor->process][tensor->offset + e] =
-                value(context, tensor->is.name, whole_of(&tensor->is, tensor->first + e));
+                stored(value, context, &tensor->is, tensor->first + e);
         }
     }
     for (uint32_t p = 0; p < layout->n_processes && status == PST_OK; p++) {
@@ -203,7 +227,7 @@ static void expect_values(const struct pst_checkpoint *checkpoint)
 {
     for (uint32_t i = 0; i < checkpoint->manifest.n_tensors; i++) {
         const struct pst_checkpoint_tensor *tensor = &checkpoint->manifest.tensors[i];
-        float *values = calloc(tensor->elems, sizeof *values);
+        float *values = calloc(n_stored(tensor), sizeof *values);
         char sum[PST_HASH_TEXT];
         struct pst_hash hash;
         struct pst_error err = {0};
@@ -212,10 +236,10 @@ static void expect_values(const struct pst_checkpoint *checkpoint)
         for (uint64_t e = 0; e < tensor->elems; e++) {
             assert_true(values[e] == value_of(NULL, tensor->name, e));
         }
-        for (uint64_t e = 0; e < tensor->elems; e++) {
-            values[e] = value_of(NULL, tensor->name, whole_of(tensor, e));
+        for (uint64_t e = 0; e < n_stored(tensor); e++) {
+            values[e] = stored(value_of, NULL, tensor, e);
         }
-        hash = pst_hash_of(values, tensor->elems * sizeof *values);
+        hash = pst_hash_of(values, n_stored(tensor) * sizeof *values);
         assert_true(tensor->xxh3 == NULL || strcmp(tensor->xxh3, pst_hash_text(&hash, sum)) == 0);
         free(values);
     }
@@ -521,8 +545,9 @@ static void split(struct rig *rig, uint32_t parameter, struct pst_box box)
     struct pst_parameter *it = &rig->session->graph->params[parameter];
 
     it->box = box;
-    it->dims[box.axis] /= box.parts;
-    it->elems /= box.parts;
+    it->elems /= it->dims[box.axis];
+    it->dims[box.axis] = (it->dims[box.axis] + box.padding) / box.parts;
+    it->elems *= it->dims[box.axis];
 }
 
 /* The n-th replica saves its n-th of a parameter, with `zero`, else the first one all of it; if the
@@ -544,19 +569,21 @@ static void share(struct rig *rig, uint32_t parameter, bool zero)
     }
 }
 
-/* Splits along the first, a middle and the last axis, of one and of three sections; two parameters
-   are whole. */
+/* Splits along the first, a middle and the last axis, of two and three sections, or of one with
+   padding; one parameter is whole. */
 static void split_all(struct rig *rig, uint32_t parts, bool zero)
 {
     part(rig, parts);
     shape(rig, 0, 2, (const uint64_t[]){5, 24});
     shape(rig, 1, 1, (const uint64_t[]){24});
-    shape(rig, 2, 2, (const uint64_t[]){6, 7});
+    shape(rig, 2, 2, (const uint64_t[]){5, 7});
     shape(rig, 4, 3, (const uint64_t[]){3, 18, 2});
-    split(rig, 0, (struct pst_box){parts, 1, 3, {12, 6, 6}});
-    split(rig, 1, (struct pst_box){parts, 0, 3, {12, 6, 6}});
-    split(rig, 2, (struct pst_box){parts, 0, 1, {6}});
-    split(rig, 4, (struct pst_box){parts, 1, 2, {6, 12}});
+    shape(rig, 5, 2, (const uint64_t[]){4, 11});
+    split(rig, 0, (struct pst_box){parts, 1, 3, {12, 6, 6}, 0});
+    split(rig, 1, (struct pst_box){parts, 0, 3, {12, 6, 6}, 0});
+    split(rig, 2, (struct pst_box){parts, 0, 1, {5}, 1});
+    split(rig, 5, (struct pst_box){parts, 1, 1, {11}, 1});
+    split(rig, 4, (struct pst_box){parts, 1, 2, {6, 12}, 0});
     for (uint32_t i = 0; i < rig->session->graph->n_params; i++) {
         share(rig, i, zero);
     }
@@ -593,6 +620,11 @@ TEST(parts)
                  "\"shape\":[5,24],\"split\":{\"axis\":1,\"sections\":[12,6,6],\"parts\":%u}",
                  parts);
         expect_text(text, expected);
+        snprintf(expected, sizeof expected,
+                 "\"shape\":[5,7],\"split\":{\"axis\":0,\"sections\":[5],\"parts\":%u,"
+                 "\"padding\":1}",
+                 parts);
+        expect_text(text, expected);
         snprintf(expected, sizeof expected, "\"replicas\":\"%u\",\"tensor\":\"%u\"", 6 / parts,
                  parts);
         expect_text(text, expected);
@@ -615,7 +647,7 @@ TEST(boxes_of_parts)
     begin(&rig, six, 6);
     part(&rig, 2);
     shape(&rig, 0, 2, (const uint64_t[]){4, 12});
-    split(&rig, 0, (struct pst_box){2, 1, 3, {4, 4, 4}});
+    split(&rig, 0, (struct pst_box){2, 1, 3, {4, 4, 4}, 0});
     for (uint32_t i = 0; i < rig.session->graph->n_params; i++) {
         share(&rig, i, true);
     }
@@ -650,7 +682,7 @@ TEST(no_cover_by_parts)
         begin(&rig, six, 6);
         part(&rig, 2);
         shape(&rig, 0, 1, (const uint64_t[]){12});
-        split(&rig, 0, (struct pst_box){2, 0, 1, {12}});
+        split(&rig, 0, (struct pst_box){2, 0, 1, {12}, 0});
         for (uint32_t p = 0; p < rig.session->graph->n_params; p++) {
             share(&rig, p, false);
         }
@@ -686,12 +718,12 @@ TEST(parts_may_change)
     split_all(&rig, 3, false);
     assert_ok(pst_resume_fits(checkpoint, rig.session, 0, &request, &unused, &err), &err);
     shape(&rig, 2, 2, (const uint64_t[]){12, 7});
-    split(&rig, 2, (struct pst_box){3, 0, 1, {12}});
+    split(&rig, 2, (struct pst_box){3, 0, 1, {12}, 0});
     share(&rig, 2, false);
     assert_int_equal(pst_resume_fits(checkpoint, rig.session, 0, &request, &unused, &err),
                      PST_ERR_CONFIG);
     expect_text(err.message, "another model: 1 difference, such as: param/layers.1.weight is "
-                             "[12, 7], in the checkpoint [6, 7]");
+                             "[12, 7], in the checkpoint [5, 7]");
     pst_checkpoint_close(checkpoint);
     end(&rig);
 }
@@ -814,9 +846,11 @@ static void cut_or_split(struct rig *rig, bool parts)
         }
         if (places % 9 == 0) {
             split(rig, i,
-                  (struct pst_box){3, (uint32_t)axis, 3, {places / 3, places / 3, places / 3}});
+                  (struct pst_box){3, (uint32_t)axis, 3, {places / 3, places / 3, places / 3}, 0});
         } else if (places % 3 == 0) {
-            split(rig, i, (struct pst_box){3, (uint32_t)axis, 1, {places}});
+            split(rig, i, (struct pst_box){3, (uint32_t)axis, 1, {places}, 0});
+        } else {
+            split(rig, i, (struct pst_box){3, (uint32_t)axis, 1, {places}, 3 - places % 3});
         }
         share(rig, i, false);
     }

@@ -159,21 +159,25 @@ static inline uint64_t attention_workspace(const struct pst_op_request *request)
 /* --- embedding -------------------------------------------------------------------------------- */
 
 struct embedding_shape {
-    uint64_t n_tokens;    /* of the micro-batch */
-    uint64_t n_positions; /* tokens per sample */
-    uint64_t n_entries, n_columns;
-    uint64_t n_summed; /* tokens whose rows make one of the result */
-    uint32_t padding;  /* as in struct pst_op */
+    uint64_t n_tokens;             /* of the micro-batch */
+    uint64_t n_positions;          /* tokens per sample */
+    uint64_t n_entries, n_columns; /* of all parts */
+    uint64_t first, n_own;         /* rows that the table here has */
+    uint64_t n_summed;             /* tokens whose rows make one of the result */
+    uint32_t padding;              /* as in struct pst_op */
 };
 
-static inline struct embedding_shape embedding_shape(const struct pst_op_request *request)
+static inline struct embedding_shape embedding_shape(const struct pst_op_request *request,
+                                                     const struct pst_call *call)
 {
     struct embedding_shape shape;
 
     shape.n_positions = request_in(request, 0)->elems;
     shape.n_tokens = request->samples * shape.n_positions;
     shape.n_columns = request->graph->params[request->op->param[0]].dims[1];
-    shape.n_entries = request_parameter(request, 0)->elems / shape.n_columns;
+    shape.n_own = request_parameter(request, 0)->elems / shape.n_columns;
+    shape.n_entries = request_classes(request, shape.n_own);
+    shape.first = request->op->classes > 0 ? call->part * shape.n_own : 0;
     shape.n_summed = request->op->bag == PST_BAG_SUM ? shape.n_positions : 1;
     shape.padding = request->op->padding;
     return shape;
@@ -184,9 +188,16 @@ static inline bool embedding_valid(const struct embedding_shape *shape, int32_t 
     return token >= 0 && (uint64_t)token < shape->n_entries;
 }
 
+/* Is its row here, and not that of another part? */
+static inline bool embedding_owns(const struct embedding_shape *shape, int32_t token)
+{
+    return (uint64_t)token >= shape->first && (uint64_t)token - shape->first < shape->n_own;
+}
+
 static inline bool embedding_has_gradient(const struct embedding_shape *shape, int32_t token)
 {
-    return embedding_valid(shape, token) && (uint32_t)token + 1 != shape->padding;
+    return embedding_valid(shape, token) && embedding_owns(shape, token) &&
+           (uint32_t)token + 1 != shape->padding;
 }
 
 /* --- norms ------------------------------------------------------------------------------------ */
@@ -314,6 +325,29 @@ static inline struct loss_shape loss_shape(const struct pst_op_request *request)
     shape.n_classes = request_columns(logits);
     shape.n_rows = logits->elems / shape.n_classes;
     return shape;
+}
+
+/* Classes of which a part has some. */
+struct class_shape {
+    uint64_t n_rows;           /* per sample */
+    uint64_t n_columns, n_own; /* of a row of logits; those that are classes and no padding */
+    uint64_t first;            /* the class of the first column */
+};
+
+static inline struct class_shape class_shape(const struct pst_op_request *request,
+                                             const struct pst_call *call)
+{
+    const struct loss_shape logits = loss_shape(request);
+
+    return (struct class_shape){logits.n_rows, logits.n_classes,
+                                pst_own_places(request->op->classes, logits.n_classes, call->part),
+                                call->part * logits.n_classes};
+}
+
+static inline bool class_owns(const struct class_shape *shape, int32_t target)
+{
+    return target >= 0 && (uint64_t)target >= shape->first &&
+           (uint64_t)target - shape->first < shape->n_own;
 }
 
 /* Numbers of a sample. */

@@ -62,6 +62,8 @@ static const struct pst_reference_family families[PST_OP_KINDS] = {
     [PST_OP_BCE] = {PST_REFERENCE_F_B(mse), NULL},
     [PST_OP_GATHER] = {PST_REFERENCE_F_B(gather), sums_workspace},
     [PST_OP_CONVERT] = {{CONVERT, CONVERT, CONVERT}, NULL},
+    [PST_OP_CE_PART] = {PST_REFERENCE_F(ce_part), NULL},
+    [PST_OP_CE_JOIN] = {PST_REFERENCE_F_B(ce_join), NULL},
 };
 
 /* Meetings have no kernel: the executor runs them. */
