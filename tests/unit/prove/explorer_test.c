@@ -58,7 +58,7 @@ static void check_simulator(struct tiny *tiny, uint32_t index, bool live)
 
 struct tally {
     uint32_t n_plans, n_live;
-    uint32_t n_alike_dead; /* though the parts of a replica have the same lists */
+    uint32_t n_alike_dead; /* the parts of each replica have the same lists */
     uint32_t n_hidden;     /* the checker's verdict is not shown */
     uint64_t states;
 };
@@ -150,8 +150,8 @@ TEST(verdicts_agree)
     rig_close(&tiny.rig);
 }
 
-/* Replicas of two parts, which meet within passes: one replica of two stages, or two of one to four
-   stages in all. */
+/* Replicas of two parts, which meet within passes: two stages on one group of ranks, or two or
+   four, each on one or both of two groups. */
 static void judge_of_parts(bool sequence, uint32_t n_plans)
 {
     struct tiny tiny;
