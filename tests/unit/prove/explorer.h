@@ -7,6 +7,7 @@
 #ifndef TESTS_CHECK_EXPLORER_H
 #define TESTS_CHECK_EXPLORER_H
 
+#include "graph/split.h"
 #include "prove/check.h"
 
 #include <stdlib.h>
@@ -35,16 +36,19 @@ struct xp_instr {
     uint16_t earlier_groups; /* ordered: transfers before its group */
     uint8_t group_end;
     bool transfer, reduction;
+    bool together; /* a pass that the parts of a replica begin together */
     uint8_t op, peer;
     uint8_t sequence;         /* transfers: position on the channel */
     uint8_t partner;          /* transfers: the same position at the other end, 0xFF: none */
-    uint16_t meets[XP_RANKS]; /* reductions: the same one on each member */
+    uint16_t meets[XP_RANKS]; /* reductions, passes together: the same one on each member */
     bool member[XP_RANKS];
 };
 
 struct explorer {
     const struct pst_plan *plan;
+    const struct pst_graph *graph;
     uint32_t capacity, n_ranks;
+    uint32_t n_parts; /* of a replica: ranks in a row from a multiple of it on */
     bool ordered, async_reductions;
     struct xp_instr instrs[XP_RANKS][XP_INSTRS];
     uint32_t n_instrs[XP_RANKS];
@@ -68,26 +72,63 @@ static inline bool xp_is_transfer(uint32_t op)
     return op == PST_I_SEND || op == PST_I_RECV;
 }
 
-static inline bool xp_is_reduction(uint32_t op)
+static inline bool xp_is_pass(uint32_t op)
 {
-    return op == PST_I_REDUCE || op == PST_I_TIE || op == PST_I_NORM;
+    return op <= PST_I_R;
 }
 
-static inline bool xp_is_member(const struct explorer *x, const struct pst_instr *instr, uint32_t r)
+static inline bool xp_is_reduction(uint32_t op)
 {
-    const struct pst_plan *plan = x->plan;
-    const struct pst_plan_tie *tie = instr->op == PST_I_TIE ? &plan->ties[instr->stage] : NULL;
-    uint32_t n = instr->op == PST_I_REDUCE ? 1 : tie != NULL ? tie->n_stages : 0;
-    for (uint32_t k = 0; k < n; k++) {
-        const struct pst_plan_stage *stage =
-            &plan->stages[tie != NULL ? tie->stages[k] : instr->stage];
-        for (uint32_t q = 0; q < stage->n_ranks; q++) {
-            if (stage->ranks[q] == r) {
-                return true;
-            }
+    return op == PST_I_REDUCE || op == PST_I_MERGE || op == PST_I_TIE || op == PST_I_NORM ||
+           op == PST_I_GATHER;
+}
+
+/* Its stage has something for which the parts of a replica need each other: then they begin it
+   together. Only W has nothing of the kind. */
+static inline bool xp_is_together(const struct explorer *x, const struct pst_instr *instr)
+{
+    if (x->n_parts == 1 || !xp_is_pass(instr->op) || instr->op == PST_I_W) {
+        return false;
+    }
+    const struct pst_plan_stage *stage = &x->plan->stages[instr->stage];
+    for (uint32_t i = 0; i < stage->n_nodes; i++) {
+        const struct pst_op *op = &x->graph->ops[stage->nodes[i]];
+        if (pst_op_meets(op, 0) || pst_op_meets(op, 1)) {
+            return true;
         }
     }
-    return instr->op == PST_I_NORM;
+    return false;
+}
+
+static inline bool xp_holds(const struct pst_plan_stage *stage, uint32_t r)
+{
+    for (uint32_t i = 0; i < stage->n_ranks; i++) {
+        if (stage->ranks[i] == r) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Of what rank r meets others in: all for NORM, the parts of r's replica for MERGE and passes, for
+   others the same part of each replica. */
+static inline bool xp_is_member(const struct explorer *x, const struct pst_instr *instr, uint32_t r,
+                                uint32_t q)
+{
+    const struct pst_plan *plan = x->plan;
+    if (instr->op == PST_I_NORM) {
+        return true;
+    }
+    if (instr->op == PST_I_MERGE || xp_is_pass(instr->op)) {
+        return q / x->n_parts == r / x->n_parts && xp_holds(&plan->stages[instr->stage], q);
+    }
+    const struct pst_plan_tie *tie = instr->op == PST_I_TIE ? &plan->ties[instr->stage] : NULL;
+    for (uint32_t k = 0; k < (tie != NULL ? tie->n_stages : 1); k++) {
+        if (xp_holds(&plan->stages[tie != NULL ? tie->stages[k] : instr->stage], q)) {
+            return q % x->n_parts == r % x->n_parts;
+        }
+    }
+    return false;
 }
 
 /* How many transfers of this kind and peer come before instruction i. */
@@ -127,14 +168,15 @@ static inline void xp_note_others(struct explorer *x, uint32_t r, uint32_t i, st
     const struct pst_instr *self = xp_at(x, r, i);
     to->partner = 0xFF;
     for (uint32_t q = 0; q < x->n_ranks; q++) {
-        to->member[q] = to->reduction && xp_is_member(x, self, q);
+        to->member[q] = (to->reduction || to->together) && xp_is_member(x, self, r, q);
         for (uint32_t j = 0; j < x->n_instrs[q]; j++) {
             const struct pst_instr *other = xp_at(x, q, j);
             if (to->transfer && q == self->peer && xp_is_transfer(other->op) &&
                 other->op != self->op && other->peer == r && xp_sequence(x, q, j) == to->sequence) {
                 to->partner = (uint8_t)j;
             }
-            if (to->reduction && other->op == self->op && other->stage == self->stage) {
+            if ((to->reduction || to->together) && other->op == self->op &&
+                other->stage == self->stage && other->microbatch == self->microbatch) {
                 to->meets[q] |= (uint16_t)(1u << j);
             }
         }
@@ -144,6 +186,7 @@ static inline void xp_note_others(struct explorer *x, uint32_t r, uint32_t i, st
 static inline void xp_note_plan(struct explorer *x)
 {
     x->n_ranks = x->plan->n_devices;
+    x->n_parts = x->plan->stages[0].tensor;
     memset(x->instrs, 0, sizeof x->instrs);
     memset(x->sends, 0, sizeof x->sends);
     memset(x->recvs, 0, sizeof x->recvs);
@@ -160,6 +203,7 @@ static inline void xp_note_plan(struct explorer *x)
             to->peer = (uint8_t)from->peer;
             to->transfer = xp_is_transfer(from->op);
             to->reduction = xp_is_reduction(from->op);
+            to->together = xp_is_together(x, from);
             to->sequence = xp_sequence(x, r, i);
             for (uint32_t w = 0; w < from->n_waits; w++) {
                 to->waits |= (uint16_t)(1u << from->waits[w]);
@@ -258,6 +302,28 @@ static inline void xp_push(struct explorer *x, const struct xp_state *s)
     x->stack[x->n_stack++] = *s;
 }
 
+/* The list of rank r is at a pass that its replica's parts begin together: it has run when all have
+   come to it and may begin. */
+static inline bool xp_pass_event(struct explorer *x, const struct xp_state *s, uint32_t r)
+{
+    const struct xp_instr *self = &x->instrs[r][s->pc[r]];
+    struct xp_state next = *s;
+    for (uint32_t q = 0; q < x->n_ranks; q++) {
+        uint32_t j = s->pc[q];
+        if (!self->member[q]) {
+            continue;
+        }
+        if (!(self->meets[q] >> j & 1) ||
+            (s->done[q] & x->instrs[q][j].waits) != x->instrs[q][j].waits) {
+            return false;
+        }
+        next.posted[q] = next.pc[q] = (uint8_t)(j + 1);
+        next.done[q] |= (uint16_t)(1u << j);
+    }
+    xp_push(x, &next);
+    return true;
+}
+
 /* The list of rank r looks at its next instruction. */
 static inline bool xp_list_event(struct explorer *x, const struct xp_state *s, uint32_t r)
 {
@@ -267,7 +333,10 @@ static inline bool xp_list_event(struct explorer *x, const struct xp_state *s, u
     if (i >= x->n_instrs[r] || (s->done[r] & instr->waits) != instr->waits) {
         return false;
     }
-    bool stays = instr->reduction && instr->op != PST_I_REDUCE && !x->async_reductions;
+    if (instr->together) {
+        return xp_pass_event(x, s, r);
+    }
+    bool stays = (instr->op == PST_I_TIE || instr->op == PST_I_NORM) && !x->async_reductions;
     if (stays && s->posted[r] == i + 1) {
         if (!xp_is_done(s, r, i)) {
             return false; /* until the reduction has ended */
@@ -376,12 +445,14 @@ static inline void xp_expand(struct explorer *x, const struct xp_state *s)
 }
 
 /* Whether every interleaving runs to the end. *ret_agree: all of them end alike. */
-static inline bool xp_explore(struct explorer *x, const struct pst_plan *plan, uint32_t capacity,
-                              bool ordered, bool async_reductions, bool *ret_agree)
+static inline bool xp_explore(struct explorer *x, const struct pst_plan *plan,
+                              const struct pst_graph *graph, uint32_t capacity, bool ordered,
+                              bool async_reductions, bool *ret_agree)
 {
     struct xp_state start;
     memset(&start, 0, sizeof start);
     x->plan = plan;
+    x->graph = graph;
     x->capacity = capacity;
     x->ordered = ordered;
     x->async_reductions = async_reductions;

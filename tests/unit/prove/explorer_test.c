@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The checker's verdict on progress against all interleavings of 100,000 random tiny plans, through
- * the public function only; the simulator agrees where its machine is the same.
+ * The checker's verdict on progress against all interleavings of 100,000 random tiny plans, and of
+ * 12,500 with replicas of two ranks, through the public function only; the simulator agrees where
+ * its machine is the same.
  */
 #include "sim/sim.h"
 
@@ -18,8 +19,9 @@ static void check_capacity(struct tiny *tiny, struct explorer *x,
             uint32_t k = (uint32_t)strtoul(at + strlen("messages, "), NULL, 10);
             bool async = tiny->rig.limits.async_reductions;
             assert_true(k > tiny->rig.limits.channel_capacity);
-            assert_true(xp_explore(x, tiny->rig.plan, k, false, async, &agree));
-            assert_false(xp_explore(x, tiny->rig.plan, k - 1, false, async, &agree));
+            assert_true(xp_explore(x, tiny->rig.plan, tiny->rig.graph, k, false, async, &agree));
+            assert_false(
+                xp_explore(x, tiny->rig.plan, tiny->rig.graph, k - 1, false, async, &agree));
         }
     }
 }
@@ -30,7 +32,8 @@ static void complain(const struct tiny *tiny, uint32_t index, const char *what)
         print_message("device %u:", d);
         for (uint32_t i = 0; i < tiny->rig.plan->devices[d].n_instrs; i++) {
             const struct pst_instr *instr = &tiny->lists[d][i];
-            print_message(" %s %u(%u)", pst_instr_name(instr->op), instr->stage, instr->peer);
+            print_message(" %s %u.%u(%u)", pst_instr_name(instr->op), instr->stage,
+                          instr->microbatch, instr->peer);
             for (uint32_t w = 0; w < instr->n_waits; w++) {
                 print_message("/%u", instr->waits[w]);
             }
@@ -53,48 +56,128 @@ static void check_simulator(struct tiny *tiny, uint32_t index, bool live)
     }
 }
 
+struct tally {
+    uint32_t n_plans, n_live;
+    uint32_t n_alike_dead; /* the parts of each replica have the same lists */
+    uint32_t n_hidden;     /* the checker's verdict is not shown */
+    uint64_t states;
+};
+
+/* The parts of each replica have the same lists but for peers. */
+static bool parts_are_alike(const struct pst_plan *plan)
+{
+    for (uint32_t d = 0; d < plan->n_devices; d++) {
+        const struct pst_plan_device *a = &plan->devices[d - d % pst_plan_tensor(plan)];
+        const struct pst_plan_device *b = &plan->devices[d];
+        if (a->n_instrs != b->n_instrs) {
+            return false;
+        }
+        for (uint32_t i = 0; i < b->n_instrs; i++) {
+            const struct pst_instr *x = &a->body[i], *y = &b->body[i];
+            if (x->op != y->op || x->stage != y->stage || x->microbatch != y->microbatch ||
+                x->n_waits != y->n_waits ||
+                (x->n_waits > 0 && memcmp(x->waits, y->waits, x->n_waits * sizeof *x->waits))) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Random limits; the checker says of the plan what all its interleavings say. */
+static void judge(struct tiny *tiny, struct explorer *x, struct tally *tally)
+{
+    static struct pst_check_report report;
+    struct pst_check_limits *limits = &tiny->rig.limits;
+    uint32_t index = tally->n_plans++;
+    bool agree, says_live;
+    limits->channel_capacity = rig_draw(&tiny->rig, 3);
+    limits->ordered = rig_draw(&tiny->rig, 3) == 0;
+    limits->async_reductions = rig_draw(&tiny->rig, 2) == 0;
+    bool live = xp_explore(x, tiny->rig.plan, tiny->rig.graph, limits->channel_capacity,
+                           limits->ordered, limits->async_reductions, &agree);
+    if (!agree) {
+        complain(tiny, index, "interleavings end differently: not confluent");
+    }
+    if (!tiny_judge(tiny, &report, &says_live)) {
+        tally->n_hidden++;
+        return;
+    }
+    if (says_live != live) {
+        complain(tiny, index, live ? "live, the checker says dead" : "dead, the checker says live");
+    }
+    tally->states += x->n_states;
+    tally->n_live += live;
+    tally->n_alike_dead += !live && parts_are_alike(tiny->rig.plan);
+    check_capacity(tiny, x, &report);
+    if (limits->async_reductions && limits->channel_capacity == 0 && !limits->ordered) {
+        check_simulator(tiny, index, live);
+    }
+}
+
+static void print_tally(const struct tally *tally)
+{
+    print_message("%u plans, %u hidden, %u live, %u dead with parts alike, %llu states\n",
+                  tally->n_plans, tally->n_hidden, tally->n_live, tally->n_alike_dead,
+                  (unsigned long long)tally->states);
+    assert_true(tally->n_hidden < tally->n_plans / 100);
+    assert_true(tally->n_live > tally->n_plans / 10 &&
+                tally->n_live < tally->n_plans - tally->n_plans / 10);
+}
+
 TEST(verdicts_agree)
 {
     struct tiny tiny;
     struct explorer x = {0};
-    static struct pst_check_report report;
-    uint32_t n_plans = tiny_setting("PENSTOCK_EXPLORER_PLANS", TINY_PLANS), n_live = 0;
+    struct tally tally = {0};
+    uint32_t n_plans = tiny_setting("PENSTOCK_EXPLORER_PLANS", TINY_PLANS);
     uint32_t longest = tiny_setting("PENSTOCK_EXPLORER_LENGTH", 6);
-    uint64_t states = 0;
     assert_true(longest >= 3 && longest <= XP_INSTRS);
     rig_open(&tiny.rig, "gpt", "layers=1 dim=4 heads=1 context=2 vocab=3",
              tiny_setting("PENSTOCK_SEED", 4711));
     print_message("seed %llu\n", (unsigned long long)tiny.rig.seed);
     for (uint32_t i = 0; i < n_plans; i++) {
-        bool agree;
         if (i % 50 == 0) {
             rig_drop_plan(&tiny.rig);
             tiny_make(&tiny, 2 + rig_draw(&tiny.rig, i % 100 == 0 ? 3 : 2));
         }
         tiny.length = 2 + rig_draw(&tiny.rig, longest - (i % 3 == 0 ? 1 : 2));
         tiny_draw_lists(&tiny);
-        struct pst_check_limits *limits = &tiny.rig.limits;
-        limits->channel_capacity = rig_draw(&tiny.rig, 3);
-        limits->ordered = rig_draw(&tiny.rig, 3) == 0;
-        limits->async_reductions = rig_draw(&tiny.rig, 2) == 0;
-        bool live = xp_explore(&x, tiny.rig.plan, limits->channel_capacity, limits->ordered,
-                               limits->async_reductions, &agree);
-        states += x.n_states;
-        if (!agree) {
-            complain(&tiny, i, "interleavings end differently: not confluent");
-        }
-        if (tiny_says_live(&tiny, &report) != live) {
-            complain(&tiny, i,
-                     live ? "live, the checker says dead" : "dead, the checker says live");
-        }
-        check_capacity(&tiny, &x, &report);
-        if (limits->async_reductions && limits->channel_capacity == 0 && !limits->ordered) {
-            check_simulator(&tiny, i, live);
-        }
-        n_live += live;
+        judge(&tiny, &x, &tally);
     }
-    print_message("%u plans, %u live, %llu states\n", n_plans, n_live, (unsigned long long)states);
-    assert_true(n_live > n_plans / 10 && n_live < n_plans - n_plans / 10);
+    print_tally(&tally);
     xp_close(&x);
     rig_close(&tiny.rig);
+}
+
+/* Replicas of two parts, which meet within passes: two stages on one group of ranks, or two or
+   four, each on one or both of two groups. */
+static void judge_of_parts(bool sequence, uint32_t n_plans)
+{
+    struct tiny tiny;
+    struct explorer x = {0};
+    struct tally tally = {0};
+    uint32_t longest = tiny_setting("PENSTOCK_EXPLORER_LENGTH", 6);
+    open_parts(&tiny.rig, "gpt", "layers=1 dim=4 heads=2 context=2 vocab=4", 2, sequence,
+               tiny_setting("PENSTOCK_SEED", 4712) + sequence);
+    for (uint32_t i = 0; i < n_plans; i++) {
+        if (i % 50 == 0) {
+            rig_drop_plan(&tiny.rig);
+            tiny_make(&tiny, i % 150 == 0 ? 1 : 2);
+        }
+        tiny.length = 2 + rig_draw(&tiny.rig, longest - 1);
+        tiny_draw_lists(&tiny);
+        judge(&tiny, &x, &tally);
+    }
+    print_tally(&tally);
+    assert_true(tally.n_alike_dead > n_plans / 20);
+    xp_close(&x);
+    rig_close(&tiny.rig);
+}
+
+TEST(verdicts_agree_of_parts)
+{
+    uint32_t n_plans = tiny_setting("PENSTOCK_EXPLORER_PLANS", TINY_PLANS / 8);
+    judge_of_parts(false, n_plans / 2);
+    judge_of_parts(true, n_plans / 2);
 }

@@ -54,6 +54,33 @@ static bool merges(const struct pst_plan *plan, const struct pst_graph *graph)
     return false;
 }
 
+/* Parts meet within F, B and BW; neither W nor anything else holds them together, so LIVE does not.
+ */
+static void expect_meetings_in_passes(const struct rig *rig)
+{
+    uint32_t n = 0;
+
+    for (uint32_t d = 0; d < rig->plan->n_devices; d++) {
+        const struct pst_program *program = rig->programs[d];
+
+        for (uint32_t i = 0; i < program->n_instrs; i++) {
+            const struct pst_program_instr *list = &program->lists[i];
+            const uint8_t op = program->instrs[i].op;
+
+            for (uint32_t c = list->first_call; c < list->first_call + list->n_calls; c++) {
+                const struct pst_program_call *call = &program->calls[c];
+
+                if (call->kind == PST_C_KERNEL &&
+                    pst_op_meets(&rig->graph->ops[call->op], call->pass)) {
+                    assert_true(op == PST_I_F || op == PST_I_B || op == PST_I_BW);
+                    n++;
+                }
+            }
+        }
+    }
+    assert_true(n > 0);
+}
+
 /* All parts of a group do at the same time what it does, on links of their own. NORM and MERGE take
    longer, the more ranks there are. */
 static void check_plan(struct rig *rig, const struct rig_shape *shape)
@@ -65,6 +92,7 @@ static void check_plan(struct rig *rig, const struct rig_shape *shape)
     groups_ns = simulate(rig);
     expand(rig);
     expect_legal(rig);
+    expect_meetings_in_passes(rig);
     if (shape->no_barrier && !merges(rig->plan, rig->graph)) {
         assert_int_equal(simulate(rig), groups_ns);
     } else {
@@ -83,6 +111,7 @@ static void check_model(const char *model, const char *settings, uint32_t parts,
          .batch = 4,
          .microbatch = 2,
          .recompute = true,
+         .split = true,
          .no_barrier = true},
         {.devices = 2, .chunks = 1, .batch = 6, .microbatch = 6, .replicas = true, .zero = true},
         {.devices = 2,
