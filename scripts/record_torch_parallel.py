@@ -10,6 +10,7 @@ fully_shard). bench/torch has the model and how it is divided.
 
 Needs torch and safetensors; the output depends on the seed below only.
 """
+import contextlib
 import json
 import pathlib
 import sys
@@ -22,7 +23,8 @@ from safetensors.torch import load_file
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "bench" / "torch"))
 import gpt  # noqa: E402
-from run_parts import clip, divide, join  # noqa: E402
+from processes import join  # noqa: E402
+from run_parts import clip, divide  # noqa: E402
 
 MODEL = {"layers": 2, "dim": 8, "heads": 2, "context": 8, "vocab": 19}
 TRAIN = {"lr": 0.02, "clip": 0.5}
@@ -60,16 +62,16 @@ def load(parts):
 def train(way, rank):
     """The loss and the norm of each step."""
     net, (inputs, targets) = load(way in ("tensor", "sequence")), batch()
-    if way != "alone":
-        divide(net, way)
+    of_parts = contextlib.nullcontext if way == "alone" else divide(net, way)
     if way == "shard":
         inputs, targets = inputs.chunk(PARTS)[rank], targets.chunk(PARTS)[rank]
     optimizer = gpt.optimizer_of(net, TRAIN)
     steps = []
     for _ in range(STEPS):
         optimizer.zero_grad()
-        loss = gpt.loss_of(net(inputs), targets)
-        loss.backward()
+        with of_parts():
+            loss = gpt.loss_of(net(inputs), targets)
+            loss.backward()
         norm = clip(net, TRAIN["clip"])
         optimizer.step()
         told = loss.detach().clone()
@@ -91,7 +93,7 @@ def write(found):
 
 
 def worker(rank):
-    join(rank, {"port": 29520, "threads": 1, "stages": PARTS})
+    join(rank, {"port": 29520, "threads": 1, "devices": PARTS})
     found = {way: train(way, rank) for way in ("alone", "tensor", "sequence", "shard")}
     if rank == 0:
         write(found)

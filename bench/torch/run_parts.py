@@ -2,52 +2,51 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains the job's GPT (gpt.py) by several processes over gloo that share each operator, "tensor", and
 the tokens between them, "sequence" (torch.distributed.tensor.parallel), or the samples, with weights,
-gradients and optimizer state in shards, "shard" (fully_shard); rank 0 prints seconds of each step, and
-processor seconds of all processes, as JSON. scripts/record_torch_parallel.py uses the same model."""
+gradients and optimizer state in shards, "shard" (fully_shard). scripts/record_torch_parallel.py trains what is divided likewise."""
+import contextlib
 import json
-import os
 import sys
-import time
 
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Replicate, Shard
-from torch.distributed.tensor.parallel import (ColwiseParallel, PrepareModuleInput, PrepareModuleOutput,
-                                               RowwiseParallel, SequenceParallel, parallelize_module)
+from torch.distributed.tensor.parallel import (ColwiseParallel, PrepareModuleOutput, RowwiseParallel,
+                                               SequenceParallel, loss_parallel, parallelize_module)
 
 import gpt
+from processes import join, train
 
 
 def plan_of(layers, sequence):
-    """Columns, then rows, of each block; the rest is whole, or with `sequence` of a part's tokens."""
+    """Columns, then rows, of each block; tokens of the vocabulary; with `sequence` the rest of a part's tokens."""
     rows = Shard(1) if sequence else Replicate()
-    plan = {}
+    plan = {"embedding.wte": RowwiseParallel(input_layouts=Replicate()),
+            "head": ColwiseParallel(input_layouts=rows, use_local_output=False)}
     for i in range(layers):
         for name in ("c_attn", "c_fc"):
             plan[f"blocks.{i}.{name}"] = ColwiseParallel(input_layouts=rows)
         for name in ("c_proj", "mlp_proj"):
             plan[f"blocks.{i}.{name}"] = RowwiseParallel(output_layouts=rows)
-        if sequence:
-            plan |= {f"blocks.{i}.{name}": SequenceParallel(use_local_output=True) for name in ("ln_1", "ln_2")}
     if sequence:
+        norms = [f"blocks.{i}.{name}" for i in range(layers) for name in ("ln_1", "ln_2")]
+        plan |= {name: SequenceParallel(use_local_output=True) for name in [*norms, "ln_f"]}
         plan["embedding"] = PrepareModuleOutput(output_layouts=Replicate(), desired_output_layouts=rows)
-        plan["ln_f"] = SequenceParallel(use_local_output=True)
-        plan["head"] = PrepareModuleInput(input_layouts=rows, desired_input_layouts=Replicate(),
-                                          use_local_output=True)
     return plan
 
 
 def divide(net, way):
-    """Divides the model over all processes."""
+    """Divides the model over all processes; returns the context of its loss and backward pass."""
     mesh = dist.init_device_mesh("cpu", (dist.get_world_size(),))
     if way == "shard":
         for block in net.blocks:
             fully_shard(block, mesh=mesh)
         fully_shard(net, mesh=mesh)
-    else:
-        parallelize_module(net, mesh, plan_of(len(net.blocks), way == "sequence"))
+        return contextlib.nullcontext
+    parallelize_module(net, mesh, plan_of(len(net.blocks), way == "sequence"))
+    net.head.weight = net.embedding.wte.weight
+    return loss_parallel
 
 
 def clip(net, limit):
@@ -66,44 +65,33 @@ def clip(net, limit):
     return norm
 
 
-def join(rank, job):
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(job["port"]))
-    torch.set_num_threads(job["threads"])
-    torch.manual_seed(1)
-    dist.init_process_group("gloo", rank=rank, world_size=job["stages"])
-
-
 def worker(rank, job):
-    model, train = job["model"], job["train"]
     join(rank, job)
+    model, how = job["model"], job["train"]
+    shards = job["way"] == "shard"
     net = gpt.Stage(model, 0, model["layers"])
-    divide(net, job["way"])
-    optimizer = gpt.optimizer_of(net, train)
-    n_micro = train["batch"] // train["microbatch"]
-    seconds, spent = [], []
-    for _ in range(job["steps"]):
-        data = torch.randint(0, model["vocab"], (train["batch"], model["context"] + 1))
-        dist.barrier()
-        begin, begun = time.perf_counter(), time.process_time()
+    of_parts = divide(net, job["way"])
+    optimizer = gpt.optimizer_of(net, how)
+    mixed = torch.autocast("cpu", torch.bfloat16, enabled=job["dtype"] == "bf16")
+    n_micro = how["batch"] // how["microbatch"]
+
+    def step(data):
         optimizer.zero_grad(set_to_none=True)
-        for part in data.split(train["microbatch"]):
-            if job["way"] == "shard":
-                part = part.chunk(dist.get_world_size())[rank]
-            loss = gpt.loss_of(net(part[:, :-1]), part[:, 1:]) / n_micro
-            loss.backward()
-        if train["clip"] > 0:
-            clip(net, train["clip"])
+        for i, part in enumerate(data.split(how["microbatch"])):
+            if shards:
+                part = part.chunk(job["devices"])[rank]
+                net.set_requires_gradient_sync(i + 1 == n_micro)
+            with of_parts():
+                with mixed:
+                    loss = gpt.loss_of(net(part[:, :-1]), part[:, 1:]) / n_micro
+                loss.backward()
+        if how["clip"] > 0:
+            clip(net, how["clip"])
         optimizer.step()
-        dist.barrier()
-        seconds.append(time.perf_counter() - begin)
-        spent.append(time.process_time() - begun)
-    spent = torch.tensor(spent)
-    dist.all_reduce(spent)
-    if rank == 0:
-        print(json.dumps({"seconds": seconds, "processor_seconds": spent.tolist()}), flush=True)
-    dist.destroy_process_group()
+
+    train(rank, job, step)
 
 
 if __name__ == "__main__":
     job = json.loads(sys.argv[1])
-    mp.spawn(worker, args=(job,), nprocs=job["stages"])
+    mp.spawn(worker, args=(job,), nprocs=job["devices"])
