@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Trains the job's GPT (gpt.py) by several processes over gloo that share each operator, "tensor", and
-the tokens between them, "sequence" (torch.distributed.tensor.parallel), or the samples, with weights,
-gradients and optimizer state in shards, "shard" (fully_shard). scripts/record_torch_parallel.py trains what is divided likewise."""
+"""Trains the job's GPT (gpt.py) by several processes over gloo. "tensor": they share each operator; "sequence":
+and the tokens between these (torch.distributed.tensor.parallel). "shard": they share the samples, and have weights,
+gradients and optimizer state in shards (fully_shard). scripts/record_torch_parallel.py trains what is divided alike."""
 import contextlib
 import json
 import sys
