@@ -1,18 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Training throughput of the quickstart model, or of Llama blocks (--config bench/torch/llama.toml),
-against PyTorch on this machine, same threads, same dtype, in one run: rounds alternate between the
-two, each ratio is that of the median step times, beside it that of the processor times of these
+"""Training throughput of the quickstart model, or of that of --config (bench/torch/llama.toml: Llama blocks;
+gpt.toml: a GPT of 42 million parameters), against PyTorch on this machine, same threads, same dtype, in one run: rounds
+alternate between the two, each ratio is that of the median step times, beside it that of the processor times of these
 steps, which other work on the machine touches less.
 
   bench/torch/compare.py [--python /path/to/python-with-torch] [--config CONFIG] [--dtype f32|bf16] [--rounds 3]
-                         [--steps 12]
+                         [--steps 12] [--only WORDS]
 
 Needs Python 3.11 with torch (pip install torch) and build/release/penstock. One stage: PyTorch eager,
-one thread. Two stages: torch.distributed.pipelining over gloo, two processes of one thread each,
-against two devices of one thread each, once for each schedule that both have: 1F1B, and ZBV, which
-splits the backward pass (Qi et al., 2024). The last line is of the fastest of each. --dtype bf16: weights,
-their gradients and updates are f32 on both sides; PyTorch's forward pass is under torch.autocast."""
+one thread. All others are two devices of one thread each, against two processes of one thread each over gloo.
+Two stages: torch.distributed.pipelining, once for each schedule that both have: 1F1B, and ZBV, which
+splits the backward pass (Qi et al., 2024); then a line of the fastest of each. Two parts, of GPT:
+torch.distributed.tensor.parallel, without and with SequenceParallel. Two replicas: ZeRO 1 against fully_shard.
+--only: lines with these words in their names. --dtype bf16: weights, their gradients and updates are f32 on both
+sides; PyTorch's forward pass is under torch.autocast."""
 import argparse
 import json
 import os
@@ -25,6 +27,17 @@ import tomllib
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 WARM_UP = 3
+TENSOR = ["cluster.devices=2", "parallel.tensor=2"]
+ROWS = [  # name, PyTorch's script, whether both clip, what penstock is told, what the script is told
+    ("1 stage", "run_eager.py", True, ["cluster.devices=1"], {}),
+    ("2 stages, 1F1B", "run_pipeline.py", False, ["cluster.devices=2"], {"schedule": "1F1B"}),
+    ("2 stages, ZBV", "run_pipeline.py", False, ["cluster.devices=2", "scheduler.use=zbv"],
+     {"schedule": "ZBVZeroBubble"}),
+    ("2 parts", "run_parts.py", True, TENSOR, {"way": "tensor"}),
+    ("2 parts, sequence", "run_parts.py", True, [*TENSOR, "parallel.sequence=true"], {"way": "sequence"}),
+    ("2 replicas, shards", "run_parts.py", True,
+     ["cluster.devices=2", "train.degrees=[2]", "parallel.zero=1"], {"way": "shard"}),
+]
 
 
 def run(command):
@@ -39,14 +52,12 @@ def processor_seconds(pid):
     return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
-def penstock(config, dtype, stages, steps, clip, schedule):
+def penstock(config, sets):
     """Seconds and processor seconds of each step; the latter as its line comes."""
-    command = [ROOT / "build/release/penstock", "train", config, "--json",
-               "--set", f"cluster.devices={stages}", "--set", f"train.steps={steps}",
-               "--set", f"scheduler.use={schedule}", "--set", f"run.dtype={dtype}",
-               "--set", "train.warmup=0", "--set", f"train.clip={clip}",
-               "--set", "train.eval_every=0", "--set", "train.eval_batches=0",
-               "--set", "train.sample=0"]
+    command = [ROOT / "build/release/penstock", "train", config, "--json"]
+    for text in ["scheduler.use=1f1b", "train.warmup=0", "train.eval_every=0", "train.eval_batches=0",
+                 "train.sample=0", *sets]:
+        command += ["--set", text]
     rows, spent = [], []
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=HERE) as child:
         for line in map(json.loads, child.stdout):
@@ -81,6 +92,7 @@ def main():
     parser.add_argument("--dtype", choices=("f32", "bf16"), default="f32")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--only", default="")
     args = parser.parse_args()
     config = tomllib.loads(args.config.read_text())
     model = {"vocab": 256, **config["model"]}
@@ -88,21 +100,23 @@ def main():
     tokens = train["batch"] * model["context"]
     version = run([args.python, "-c", "import torch; print(torch.__version__)"]).strip()
     print(f"model {model}\n{args.dtype}, torch {version}, {args.rounds} rounds of {args.steps} steps")
-    best = []
-    for stages, script, clip, schedule, their_schedule in (
-            (1, "run_eager.py", train["clip"], "1f1b", ""), (2, "run_pipeline.py", 0.0, "1f1b", "1F1B"),
-            (2, "run_pipeline.py", 0.0, "zbv", "ZBVZeroBubble")):
-        ours, theirs = [], []
+    stages = []
+    for name, script, clips, sets, told in ROWS:
+        if args.only not in name or (script == "run_parts.py" and model["use"] != "gpt"):
+            continue
+        ours, theirs, clip = [], [], train["clip"] if clips else 0.0
         for turn in range(args.rounds):
-            job = {"model": model, "train": {**train, "clip": clip}, "steps": args.steps,
-                   "threads": 1, "stages": stages, "dtype": args.dtype,
-                   "schedule": their_schedule, "port": 29500 + turn}
+            job = {"model": model, "train": {**train, "clip": clip}, "steps": args.steps, "threads": 1,
+                   "devices": 2, "dtype": args.dtype, "port": 29500 + turn, **told}
             theirs += torch_run(args.python, script, job)
-            ours += penstock(args.config, args.dtype, stages, args.steps, clip, schedule)
+            ours += penstock(args.config, [*sets, f"train.steps={args.steps}", f"run.dtype={args.dtype}",
+                                           f"train.clip={clip}"])
         both = medians(ours), medians(theirs)
-        tell(f"{stages} stage(s) {their_schedule}", tokens, *both)
-        best += [both] if stages > 1 else []
-    tell("2 stages, fastest", tokens, *map(min, zip(*best)))
+        tell(name, tokens, *both)
+        stages += [both] if name.startswith("2 stages") else []
+        if len(stages) == 2:
+            tell("2 stages, fastest", tokens, *map(min, zip(*stages)))
+            stages = []
 
 
 main()

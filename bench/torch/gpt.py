@@ -10,7 +10,7 @@ from torch import nn
 class Block(nn.Module):
     def __init__(self, dim, heads):
         super().__init__()
-        self.heads = heads
+        self.depth = dim // heads
         self.ln_1 = nn.LayerNorm(dim)
         self.c_attn = nn.Linear(dim, 3 * dim)
         self.c_proj = nn.Linear(dim, dim)
@@ -19,11 +19,10 @@ class Block(nn.Module):
         self.mlp_proj = nn.Linear(4 * dim, dim)
 
     def forward(self, x):
-        b, t, c = x.shape
-        q, k, v = self.c_attn(self.ln_1(x)).split(c, dim=2)
-        q, k, v = (z.view(b, t, self.heads, c // self.heads).transpose(1, 2) for z in (q, k, v))
+        packed = self.c_attn(self.ln_1(x)).chunk(3, dim=2)  # of a part: its heads
+        q, k, v = (z.unflatten(2, (-1, self.depth)).transpose(1, 2) for z in packed)
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.c_proj(y.transpose(1, 2).reshape(b, t, c))
+        x = x + self.c_proj(y.transpose(1, 2).flatten(2))
         return x + self.mlp_proj(F.gelu(self.c_fc(self.ln_2(x)), approximate="tanh"))
 
 
