@@ -117,12 +117,12 @@ static void code_parallel(struct file *f)
             pst_codec_uint(c, "zero", &f->plan->zero);
         }
         pst_codec_end(c);
-        if (pst_codec_is_sound(c) && (f->plan->zero != has_zero || sequence != has_sequence ||
-                                      !(has_zero || has_sequence))) {
+        if (has_zero && f->plan->zero != 1 && pst_codec_is_sound(c)) {
             pst_codec_fail(c, "input.unsupported", "parallel",
-                           "zero = %u, sequence = %s: zero must be 1 and sequence true where they "
-                           "are, and one of them must be",
-                           f->plan->zero, sequence ? "true" : "false");
+                           "zero = %u, expected 1; leave the key out for 0", f->plan->zero);
+        } else if ((has_sequence ? !sequence : !has_zero) && pst_codec_is_sound(c)) {
+            pst_codec_fail(c, "input.unsupported", "parallel",
+                           "expected zero = 1, sequence = true, or both");
         }
     }
     if (sequence != here && pst_codec_is_sound(c)) {
