@@ -16,6 +16,8 @@
 #define PST_HD static inline
 #endif
 
+#define PST_PHILOX_WORDS 4 /* random words of a counter */
+
 struct pst_philox {
     uint32_t v[4];
 };

@@ -33,7 +33,7 @@ struct pst_job_train {
 
 struct pst_job_parallel {
     int64_t tensor; /* devices that share each operator */
-    bool sequence;  /* parts have rows of tokens between those operators */
+    bool sequence;  /* tokens are divided among the parts outside split operators */
     int64_t zero;   /* stage of ZeRO */
 };
 

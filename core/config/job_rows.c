@@ -51,8 +51,8 @@ static const struct pst_param parallel_rows[] = {
         "Devices that share each operator (tensor parallelism): linear layers by columns and rows, "
         "attention by heads."),
     ROW(parallel, sequence, BOOL, "false", NULL,
-        "With tensor > 1: norms, sums and dropout between those operators work on rows of tokens, "
-        "of which each part has as many (sequence parallelism)."),
+        "With tensor > 1: norms, residual sums and dropout are divided by tokens; each part has an "
+        "equal share (sequence parallelism)."),
     ROW(parallel, zero, INT, "0", "0..1",
         "1: each replica of a stage updates a piece of the weights, and has the optimizer's state "
         "of that piece alone (ZeRO 1)."),

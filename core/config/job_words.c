@@ -45,6 +45,7 @@ static const struct {
     {" pipeline_parallel_size pipeline_model_parallel_size ", "cluster.devices",
      ", which counts all devices", NULL},
     {" tensor_parallel_size tensor_model_parallel_size ", "parallel.tensor", "", NULL},
+    {" sequence_parallel ", "parallel.sequence", "", NULL},
     {" layers num_layers n_layer num_hidden_layers ", "model.layers", "", NULL},
     {" hidden_size d_model n_embd ", "model.dim", "", NULL},
     {" num_heads num_attention_heads n_head ", "model.heads", "", NULL},

@@ -101,12 +101,15 @@ static void bind_pieces(struct exec_rank *rank, struct exec_parts *parts,
                            : work == PST_WORK_SCATTER ? operand->bytes / n_members
                                                       : operand->bytes;
     struct pst_meet_part *pieces = pst_arena_array(&rank->memory, n, sizeof *pieces);
-    const void **src = pst_arena_array(&rank->memory, n, sizeof *src);
+    const void **src =
+        work != PST_WORK_GATHER ? pst_arena_array(&rank->memory, n, sizeof *src) : NULL;
 
     for (uint32_t i = 0; i < n; i++) {
-        src[i] = (const char *)parts->own + i * bytes;
+        if (src != NULL) {
+            src[i] = (const char *)parts->own + i * bytes;
+        }
         pieces[i] = (struct pst_meet_part){
-            .src = work != PST_WORK_GATHER ? &src[i] : NULL,
+            .src = src != NULL ? &src[i] : NULL,
             .dst = result + (work == PST_WORK_SCATTER ? i / n_members : i) * bytes,
             .elems = bytes / pst_meeting_size(meeting),
             .owner = work == PST_WORK_SUM ? PST_NONE : i % n_members};

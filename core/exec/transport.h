@@ -96,8 +96,8 @@ struct pst_meet_part {
     void *dst;
     uint64_t elems;
     uint32_t owner; /* number of the member that a sum goes to. What is in `dst` of the others is
-                       undefined then; with sources apart from it they need none, and it stays as
-                       it is. PST_NONE: to all. Of a gather: the member that brings the part */
+                       undefined then; if `src` is set they need no `dst`, and the sum does not
+                       write it. PST_NONE: to all. Of a gather: the member that brings the part */
 };
 
 /* The queues that meetings of a rank wait in; those of one know nothing of the other. */

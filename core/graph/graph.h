@@ -160,12 +160,12 @@ struct pst_op {
     uint32_t parts;     /* convert: how many there are. add, dropout: its elements are those of
                            one of so many parts, for random numbers; embedding, cross-entropy: its
                            rows or classes are; 0: all */
-    uint32_t row;       /* dropout: so many elements stand side by side in a row of which each
-                           part has as many; 0: all of a sample do */
+    uint32_t row;       /* dropout: elements of a part that are contiguous in the whole sample; 0:
+                           all of the part's sample */
     uint32_t classes;   /* embedding, cross-entropy of parts: rows of the table, or classes, that
                            all of them have together; 0: this one has all */
-    uint32_t partial;   /* parameters of which each part makes a part of the gradient alone,
-                           though all have the whole parameter: bits */
+    uint32_t partial;   /* bit i: each part computes only a part of the gradient of whole
+                           parameter i; MERGE adds them */
     struct pst_custom *custom; /* of kind PST_OP_CUSTOM: its plugin; else NULL */
 };
 
@@ -209,7 +209,7 @@ struct pst_graph {
                              0: the mean over the means of the sequences */
     uint32_t parts;  /* devices that share each operator; the graph is what one of them computes
                         (split.h). 1: no operator is shared */
-    bool sequence;   /* parts have rows of tokens between operators split by columns and rows */
+    bool sequence;   /* tokens are divided among the parts outside split operators */
     uint64_t digest; /* of everything above that matters, XXH3 */
     struct pst_graph *whole; /* what the parts compute together: names and shapes in files,
                                 initial values. The graph owns it. NULL where parts is 1 */

@@ -100,7 +100,7 @@ static uint32_t order_parts(struct splitter *s, const char *name, uint32_t joine
 
 static uint32_t tensor_as(struct splitter *s, uint32_t tensor, uint32_t layout);
 
-/* A tensor without a gradient is fanned as it is. */
+/* A tensor without a gradient needs no FAN. */
 static uint32_t convert_to_fanned(struct splitter *s, uint32_t tensor)
 {
     const struct pst_tensor *of = &s->ways.graph->tensors[tensor];
@@ -360,9 +360,10 @@ static pst_status check_ways(const struct ways *ways, struct pst_error *err)
     return !ways->sequence || has_way(ways, true)
                ? PST_OK
                : pst_fail(err, PST_ERR_CONFIG, "config.value",
-                          "parallel.sequence = true: parallel.tensor = %u divides the tokens of no "
-                          "norm or sum of model %s; take another length, or sequence = false",
-                          ways->parts, ways->graph->name);
+                          "parallel.sequence = true: model %s has no norm, residual sum or dropout "
+                          "on tokens whose number %u divides; take another length, or set sequence "
+                          "= false",
+                          ways->graph->name, ways->parts);
 }
 
 static pst_status make_graph(struct splitter *s, struct pst_graph **ret_graph,

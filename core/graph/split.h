@@ -86,8 +86,8 @@ static inline uint64_t pst_part_place(const struct pst_op *op, uint32_t part, ui
     return op->parts > 1 ? (e / row * op->parts + part) * row + e % row : e;
 }
 
-/* How many operators of attention each part computes whole, as it divides no heads of theirs. The
-   first one: *ret_op. */
+/* How many operators of attention each part computes whole, because their heads are not divided.
+   The first one: *ret_op. */
 uint32_t pst_graph_whole_attention(const struct pst_graph *graph, const struct pst_op **ret_op);
 
 /* Places of the whole parameter on the axis of the box; elements of it. */

@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "base/philox.h"
 #include "graph/op_rules.h"
 
 /* Bytes of a matrix that is split although its result must be joined. */
@@ -159,9 +160,11 @@ static struct cut wanted_by(const struct ways *ways, uint32_t reader, uint32_t t
         return has_heads(ways, op, &after) ? after : (struct cut){0};
     case PST_OP_GLU:
         return (struct cut){.n = 2, .sections = {one.sections[0] / 2, one.sections[0] / 2}};
-    case PST_OP_DROPOUT: /* random numbers come by four */
+    case PST_OP_DROPOUT: /* random numbers are drawn four at a time */
         after = wanted_cut(ways, op->out[0]);
-        return after.n == 1 && after.sections[0] / ways->parts % 4 == 0 ? after : (struct cut){0};
+        return after.n == 1 && after.sections[0] / ways->parts % PST_PHILOX_WORDS == 0
+                   ? after
+                   : (struct cut){0};
     case PST_OP_ACT:
         return wanted_cut(ways, op->out[0]);
     case PST_OP_LINEAR:
@@ -198,7 +201,7 @@ static bool has_tokens(const struct ways *ways, const struct pst_op *op)
     const struct pst_tensor *result = tensor_of(ways, op->out[0]);
 
     return ways->sequence && result->rank == 2 && result->dims[0] % ways->parts == 0 &&
-           (op->p == 0 || result->elems / ways->parts % 4 == 0) && /* random numbers come by four */
+           (op->p == 0 || result->elems / ways->parts % PST_PHILOX_WORDS == 0) &&
            (op->kind == PST_OP_LAYERNORM || op->kind == PST_OP_RMSNORM || op->kind == PST_OP_ADD ||
             op->kind == PST_OP_DROPOUT);
 }
@@ -311,7 +314,7 @@ static enum way choose_way(const struct ways *ways, uint32_t v, struct cut *ret_
         }
         return ret_cut->n > 0 ? WAY_ALIKE : WAY_WHOLE;
     case PST_OP_DROPOUT:
-        if (x->n != 1 || x->sections[0] / ways->parts % 4 != 0) {
+        if (x->n != 1 || x->sections[0] / ways->parts % PST_PHILOX_WORDS != 0) {
             ret_cut->tokens = has_tokens(ways, op);
             return ret_cut->tokens ? WAY_TOKENS : WAY_WHOLE;
         }

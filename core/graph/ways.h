@@ -12,9 +12,10 @@ enum way {
     WAY_WHOLE = 0,   /* every part computes all of it */
     WAY_COLUMN = 1,  /* linear: fanned to split; each part has columns of the matrix */
     WAY_ROW = 2,     /* linear: split to partial; each part has rows of the matrix */
-    WAY_HEADS = 3,   /* attention, rotary: split to split; each part has heads */
-    WAY_ALIKE = 4,   /* elementwise, glu: split to split */
-    WAY_TOKENS = 5,  /* norms, sums: each part has rows of the sequence */
+    WAY_HEADS = 3,   /* attention, rotary, norms of queries and keys: split to split; each part has
+                        heads */
+    WAY_ALIKE = 4,   /* elementwise, glu, dropout: split to split */
+    WAY_TOKENS = 5,  /* norms, sums, dropout: each part has rows of the sequence */
     WAY_TABLE = 6,   /* embedding: whole to partial; each part has rows of the table */
     WAY_CLASSES = 7, /* cross-entropy: split to whole; each part has classes */
     WAY_EXPERTS = 8 /* experts: fanned to partial; each part has columns of each gate and of what it

@@ -155,7 +155,7 @@ static struct pst_meet_bytes gradient_bytes(const struct pst_plan *plan,
     return bytes;
 }
 
-/* The pieces that the replica updates of gradients of which each part made a part. */
+/* Bytes of partial gradients in the pieces that the replica updates. */
 static uint64_t merged_bytes(const struct pst_plan *plan, const struct pst_graph *graph, uint32_t s,
                              uint32_t replica)
 {

@@ -98,7 +98,7 @@ static void code_format(struct file *f)
     }
 }
 
-/* Nothing that is 0 or false is there, and no empty table. */
+/* Keys that are 0 or false are left out; so is an empty table. */
 static void code_parallel(struct file *f)
 {
     struct pst_codec *c = &f->codec;
@@ -107,16 +107,22 @@ static void code_parallel(struct file *f)
 
     if (pst_codec_has(c, "parallel", f->plan->zero > 0 || sequence)) {
         pst_codec_object(c, "parallel");
-        if (pst_codec_has(c, "sequence", sequence)) {
+        const bool has_zero = pst_codec_has(c, "zero", f->plan->zero > 0);
+        const bool has_sequence = pst_codec_has(c, "sequence", sequence);
+
+        if (has_sequence) {
             pst_codec_bool(c, "sequence", &sequence);
         }
-        if (pst_codec_has(c, "zero", f->plan->zero > 0 || !sequence)) {
+        if (has_zero) {
             pst_codec_uint(c, "zero", &f->plan->zero);
         }
         pst_codec_end(c);
-        if ((f->plan->zero > 1 || (f->plan->zero == 0 && !sequence)) && pst_codec_is_sound(c)) {
+        if (pst_codec_is_sound(c) && (f->plan->zero != has_zero || sequence != has_sequence ||
+                                      !(has_zero || has_sequence))) {
             pst_codec_fail(c, "input.unsupported", "parallel",
-                           "zero = %u, expected 1; leave the table out for 0", f->plan->zero);
+                           "zero = %u, sequence = %s: zero must be 1 and sequence true where they "
+                           "are, and one of them must be",
+                           f->plan->zero, sequence ? "true" : "false");
         }
     }
     if (sequence != here && pst_codec_is_sound(c)) {

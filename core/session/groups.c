@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "base/memory.h"
 #include "graph/split.h"
 #include "host/plugin_host.h"
@@ -31,21 +30,6 @@ static pst_status check_slices(const struct pst_job *job, struct pst_error *err)
                : status;
 }
 
-/* Attention is then as much work and memory as without parts. */
-static void tell_attention(const struct pst_graph *graph)
-{
-    const struct pst_op *op = NULL;
-    const uint32_t n = pst_graph_whole_attention(graph, &op);
-
-    if (n > 0) {
-        pst_log(PST_LOG_WARN, "plan",
-                "each of %u parts computes %u operator%s of attention whole (%s, ...): %u does not "
-                "divide %u heads, %u of keys",
-                graph->parts, n, n == 1 ? "" : "s", op->name, graph->parts, op->heads,
-                pst_op_kv_heads(op));
-    }
-}
-
 pst_status pst_groups_split(const struct pst_job *job, struct pst_graph **graph,
                             struct pst_error *err)
 {
@@ -66,9 +50,6 @@ pst_status pst_groups_split(const struct pst_job *job, struct pst_graph **graph,
     }
     status = check_slices(job, err);
     PST_TRY(status, pst_graph_split(whole, &how, graph, err));
-    if (status == PST_OK) {
-        tell_attention(*graph);
-    }
     return place_error(job, status, err);
 }
 

@@ -52,7 +52,7 @@ enum pst_numeric {
     PST_NUMERIC_MICROBATCH,
     PST_NUMERIC_REPLICAS,
     PST_NUMERIC_TENSOR,   /* parts of a replica */
-    PST_NUMERIC_SEQUENCE, /* do they have rows of tokens? */
+    PST_NUMERIC_SEQUENCE, /* parallel.sequence */
     PST_NUMERICS
 };
 extern const char *const pst_numeric_names[PST_NUMERICS];

@@ -112,8 +112,8 @@ uint32_t pst_live_meeting_of(const struct pst_live *live, const struct pst_instr
     const uint32_t n_parts = pst_check_tensor(live->check);
     const uint32_t part = pst_check_part(live->check, rank);
     if (instr->op == PST_I_MERGE) {
-        return live->merge_first[instr->stage] +
-               pst_plan_replica(&plan->stages[instr->stage], rank);
+        const uint32_t replica = pst_plan_replica(&plan->stages[instr->stage], rank);
+        return live->merge_first[instr->stage] + (replica != PST_NONE ? replica : 0);
     }
     if (instr->op != PST_I_TIE) {
         return instr->op == PST_I_NORM     ? live->tie_first[plan->n_ties]

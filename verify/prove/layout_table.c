@@ -319,7 +319,7 @@ static bool is_by_element(uint32_t kind)
     return kind == PST_OP_ACT || kind == PST_OP_ADD || kind == PST_OP_MAP || kind == PST_OP_DROPOUT;
 }
 
-/* Gate and up are sections of their own; what they make meets its own rows of the way down. */
+/* Gate and up are two sections; the same rows of the down matrix read a part's columns. */
 static void experts_way(struct pst_split_walk *w, struct pst_split_place *place)
 {
     const uint64_t width = w->whole->params[w->of->param[1]].dims[1], both[2] = {width, width};
@@ -484,6 +484,7 @@ void pst_split_helper(struct pst_split_walk *w)
         return;
     }
     place = *input_of(w, 0);
+    place.partial = false;
     place.layout = w->op->kind == PST_OP_CONVERT && w->op->parts == w->parts
                        ? convert_from(w, &place)
                    : w->op->kind == PST_OP_RESHAPE ? reshaped_from(&place)

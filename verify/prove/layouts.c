@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/philox.h"
+
 void pst_split_fault(struct pst_split_walk *w, const char *rule, const char *format, ...)
 {
     char text[sizeof((struct pst_violation *)NULL)->text];
@@ -238,14 +240,23 @@ static bool same_form(const struct pst_form *a, const struct pst_form *b)
                 : memcmp(a->data, b->data, elems * pst_dtype_bytes(a->dtype)) == 0);
 }
 
-/* A part has the attributes of the whole operator, but its share of the heads, and it knows where
-   its elements are in the whole if it draws random numbers by them. */
+/* A part has the attributes of the whole operator, but its share of the heads; `parts` and `row`
+   are set where random numbers depend on an element's place in the whole. */
 static void check_attributes(struct pst_split_walk *w, const struct pst_split_place *place)
 {
     const bool divided = place->layout == PST_LAYOUT_SPLIT;
     struct pst_op wanted = *w->of;
     wanted.parts = w->of->p > 0 && place->layout != PST_LAYOUT_WHOLE ? w->parts : 0;
     wanted.row = wanted.parts > 0 && divided ? (uint32_t)(place->sections[0] / w->parts) : 0;
+    if (wanted.parts > 0 &&
+        (wanted.row > 0 ? wanted.row : w->whole->tensors[w->of->out[0]].elems / w->parts) %
+                PST_PHILOX_WORDS !=
+            0) {
+        pst_split_fault(w, "SPLIT2",
+                        "its random numbers are drawn %u at a time, which do not "
+                        "divide its elements in a row",
+                        PST_PHILOX_WORDS);
+    }
     wanted.partial = place->partial ? (1u << w->of->n_param) - 1 : 0;
     if (place->classes > 0) {
         wanted.parts = w->parts;

@@ -295,17 +295,20 @@ static void check_gathers(struct pst_check *check, uint32_t rank, const struct e
     }
 }
 
-/* SHARD2: where parts make parts of gradients they are added once, when they are complete, and
-   before who reads them. */
+/* SHARD2: partial gradients of parts are added once, when they are complete, and before TIE, NORM
+   or STEP reads them. */
 static void check_merge(struct pst_check *check, uint32_t rank, uint32_t stage, uint32_t batch,
                         const struct ending *ending)
 {
     uint64_t row = (uint64_t)stage * ending->n + batch;
     uint32_t merge = ending->merge[row], reduce = ending->reduce[row], step = ending->step[row];
     if ((merge != PST_NONE) != ending->merges[stage]) {
-        pst_check_add(
-            check, "SHARD2", rank, merge, "stage %u: %s, and its parts make %s of gradients", stage,
-            merge == PST_NONE ? "no MERGE" : "MERGE", merge == PST_NONE ? "parts" : "all");
+        pst_check_add(check, "SHARD2", rank, merge,
+                      merge == PST_NONE
+                          ? "stage %u has no MERGE, but its parts compute partial gradients of "
+                            "whole parameters"
+                          : "stage %u has a MERGE, but none of its gradients is partial",
+                      stage);
     } else if (merge != PST_NONE && reduce != PST_NONE && !is_known(check, rank, reduce, merge)) {
         pst_check_add(check, "SHARD2", rank, merge, "MERGE %u does not wait for REDUCE at %u",
                       stage, reduce);

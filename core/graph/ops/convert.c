@@ -23,7 +23,10 @@ static bool infer_convert(const struct pst_op_case *c, struct pst_error *err)
         return true;
     }
     grows = op->convert == PST_CONVERT_JOIN || op->convert == PST_CONVERT_GATHER;
-    if (x->rank == 0 || (!grows && x->dims[0] % op->parts != 0)) {
+    if (x->rank == 0) {
+        return BAD("%s: a number has no axis that parts could divide", op->name);
+    }
+    if (!grows && x->dims[0] % op->parts != 0) {
         return BAD("%s: %u parts do not divide the first axis of the input", op->name, op->parts);
     }
     y->dims[0] = grows ? x->dims[0] * op->parts : x->dims[0] / op->parts;

@@ -53,12 +53,18 @@ static void draw_groups(struct rig *rig, uint32_t kind)
     rig_plan(rig, &shape);
 }
 
-/* Every second parameter is split, as far as that can be. */
+/* Every second parameter is split, as far as that can be, and every fourth has a partial gradient.
+ */
 static void split_parameters(struct pst_graph *graph, uint32_t tensor)
 {
     graph->parts = tensor;
-    for (uint32_t p = 0; p < graph->n_params; p += 2) {
-        graph->params[p].box.parts = tensor;
+    for (uint32_t p = 0; p < graph->n_params; p++) {
+        const struct pst_parameter *parameter = &graph->params[p];
+
+        graph->params[p].box.parts = p % 2 == 0 ? tensor : 0;
+        for (uint32_t u = 0; p % 4 == 1 && u < parameter->n_users; u++) {
+            graph->ops[parameter->users[u]].partial |= 1u << parameter->user_slots[u];
+        }
     }
 }
 
@@ -381,7 +387,7 @@ static bool holds(const struct pst_plan_stage *stage, uint32_t rank, uint32_t *r
 }
 
 /* By definition: equal parts that have the stage, or use the parameter, of which they update the
-   same elements. */
+   same elements; in MERGE the parts of one replica. */
 static bool should_meet(const struct pair *pair, const struct pst_instr *instr, uint32_t rank,
                         uint32_t other)
 {
@@ -392,6 +398,9 @@ static bool should_meet(const struct pair *pair, const struct pst_instr *instr, 
 
     if (instr->op == PST_I_NORM) {
         return true;
+    }
+    if (instr->op == PST_I_MERGE) {
+        return other / pair->tensor == rank / pair->tensor;
     }
     if (instr->op != PST_I_TIE) {
         there = holds(&plan->stages[instr->stage], other, &its);
@@ -441,7 +450,8 @@ static void expect_program_meeting(const struct pair *pair, uint32_t rank, uint3
         pst_plan_meet_bytes(pair->ranks, pair->rig.graph, instr, rank);
     uint64_t bytes = 0;
 
-    if (instr->op == PST_I_NORM || (instr->op != PST_I_TIE && pst_plan_replicas(stage) == 1)) {
+    if (instr->op == PST_I_NORM ||
+        (instr->op != PST_I_TIE && instr->op != PST_I_MERGE && pst_plan_replicas(stage) == 1)) {
         assert_null(meeting);
         return;
     }
@@ -449,6 +459,14 @@ static void expect_program_meeting(const struct pair *pair, uint32_t rank, uint3
         bytes += meeting->parts[i].bytes;
     }
     assert_int_equal(bytes, instr->op == PST_I_GATHER ? expected.copied : expected.added);
+    if (instr->op == PST_I_MERGE) {
+        assert_int_equal(bytes, expected.copied);
+        assert_int_equal(meeting->n_members, pair->tensor);
+        for (uint32_t m = 0; m < meeting->n_members; m++) {
+            assert_int_equal(meeting->members[m], rank / pair->tensor * pair->tensor + m);
+        }
+        return;
+    }
     assert_true(instr->op == PST_I_TIE || meeting->n_members == pst_plan_replicas(stage));
     for (uint32_t m = 0; m < meeting->n_members; m++) {
         assert_int_equal(meeting->members[m] % pair->tensor, rank % pair->tensor);
@@ -458,7 +476,7 @@ static void expect_program_meeting(const struct pair *pair, uint32_t rank, uint3
 
 TEST(meetings)
 {
-    uint32_t n = 0;
+    uint32_t n = 0, n_merges = 0;
 
     for (uint32_t i = 0; i < ROUNDS; i++) {
         FINISHED_BY(close_pair) struct pair pair;
@@ -470,11 +488,12 @@ TEST(meetings)
                 const uint8_t op = pair.ranks->devices[r].body[at].op;
 
                 if (op != PST_I_REDUCE && op != PST_I_GATHER && op != PST_I_TIE &&
-                    op != PST_I_NORM) {
+                    op != PST_I_NORM && op != PST_I_MERGE) {
                     continue;
                 }
                 expect_meeting(&pair, r, at, seen);
                 n++;
+                n_merges += op == PST_I_MERGE;
                 if (!pair.ranks->asynchronous) {
                     expect_program_meeting(&pair, r, at);
                 }
@@ -482,7 +501,7 @@ TEST(meetings)
         }
         free(seen);
     }
-    assert_true(n > 1000);
+    assert_true(n > 1000 && n_merges > 100);
 }
 
 /* Without pieces a number for each parameter, of a split one for each part; then the loss, or with

@@ -19,7 +19,7 @@ static inline bool mu_is_gather(const struct pst_instr *instr)
 static inline bool mu_is_meeting(const struct pst_instr *instr)
 {
     return instr->op == PST_I_REDUCE || instr->op == PST_I_TIE || instr->op == PST_I_NORM ||
-           instr->op == PST_I_GATHER;
+           instr->op == PST_I_GATHER || instr->op == PST_I_MERGE;
 }
 
 static inline const char *mu_lose_gather(struct mutant *m, struct place p)

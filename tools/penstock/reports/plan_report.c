@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "base/util.h"
 #include "data/data.h"
+#include "graph/split.h"
 #include "reports/partition_words.h"
 #include "reports/progress.h"
 #include "reports/rows.h"
@@ -305,6 +306,26 @@ static void print_prediction(const struct pst_session *session, FILE *out)
             pst_report_idle_text(pst_sim_idle(&session->simulated), idle));
 }
 
+static void print_parts(const struct pst_graph *graph, FILE *out)
+{
+    const struct pst_op *op = NULL;
+    const uint32_t n = pst_graph_whole_attention(graph, &op);
+
+    if (graph->parts > 1) {
+        fprintf(out,
+                "tensor parallelism: %u devices in a row share each operator%s; figures of a stage "
+                "are per device\n",
+                graph->parts, graph->sequence ? ", and the tokens elsewhere" : "");
+    }
+    if (n > 0) {
+        pst_text_printf(out,
+                        "every part computes whole: %u operator%s of attention (%s%s), with %u "
+                        "heads, %u of keys\n",
+                        n, n == 1 ? "" : "s", op->name, n == 1 ? "" : ", ...", op->heads,
+                        pst_op_kv_heads(op));
+    }
+}
+
 void pst_plan_report_print(const struct pst_session *session, const char *file, bool color,
                            FILE *out)
 {
@@ -324,14 +345,7 @@ void pst_plan_report_print(const struct pst_session *session, const char *file, 
     if (session->graph->slices > 1) {
         fprintf(out, "passes of %u slices of each sequence\n", session->graph->slices);
     }
-    if (session->graph->parts > 1) {
-        fprintf(
-            out,
-            "tensor parallelism: %u devices in a row share each operator%s; figures of a stage are "
-            "per device\n",
-            session->graph->parts,
-            session->graph->sequence ? " and, between these, the tokens" : "");
-    }
+    print_parts(session->graph, out);
     pst_text_printf(out, "partitioner %s, scheduler %s, memopt %s\n", plan->partitioner,
                     plan->scheduler, plan->memopt[0] == '\0' ? "-" : plan->memopt);
     pst_text_printf(out, "update %s\n",
@@ -428,7 +442,7 @@ const struct pst_row pst_plan_rows[] = {
     {"tensor",
      "devices that share each operator; figures of stages are per device; absent if it is 1",
      OF_TOTALS(COUNT, tensor), .absent = PST_ROW_IF_ZERO},
-    {"sequence", "true: between these each of them has rows of tokens; absent if not",
+    {"sequence", "`parallel.sequence`; absent if false",
      PST_ROW_AT(FLAG, GRAPH, struct pst_graph, sequence), .absent = PST_ROW_IF_ZERO},
     {"stages", "one per stage", PST_ROW_OBJECT, .rows = stage_rows,
      PST_ROW_EACH(TOTALS, struct totals, stages, n_stages)},
