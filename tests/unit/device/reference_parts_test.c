@@ -585,6 +585,9 @@ TEST(padded_vocabulary)
         check_tokens("llama", "layers=1 dim=16 heads=4 ff=24 context=6 vocab=7 tied=true", 2, 7);
     }
     smoothing = z_loss = 0;
+    /* One row a sample; layers of five have no two parts. */
+    check("mlp", "inputs=3 hidden=5 layers=1 classes=3", 2, 2);
+    check("mlp", "inputs=3 hidden=6 layers=1 classes=3", 2, 1); /* the head has rows */
 }
 
 /* Each part has columns of all experts, which read fanned rows and weights; the router is whole. */
