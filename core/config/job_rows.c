@@ -49,7 +49,7 @@ static const struct pst_param train_rows[] = {
 static const struct pst_param parallel_rows[] = {
     ROW(parallel, tensor, INT, "1", "1..1024",
         "Devices that share each operator (tensor parallelism): linear layers by columns and rows, "
-        "attention by heads."),
+        "attention by heads, experts by columns, vocabularies by rows."),
     ROW(parallel, sequence, BOOL, "false", NULL,
         "With tensor > 1: norms, residual sums and dropout are divided by tokens; each part has an "
         "equal share (sequence parallelism)."),

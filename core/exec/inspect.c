@@ -65,7 +65,7 @@ struct exec_output exec_output_of(const struct pst_exec *exec, uint32_t rank, ui
             value->what == graph->logits ? last_of(&model->tensors[model->logits]) : last_of(own);
 
         output = (struct exec_output){0, 1, elems, 0, part > 0 ? 0 : elems, elems};
-        if (last_of(own) < columns) {
+        if (last_of(own) < columns) { /* with one class part 0 has all of it */
             output.stride = last_of(own);
             output.columns = columns;
             output.first = part * output.stride;

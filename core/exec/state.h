@@ -103,8 +103,8 @@ double exec_norm_of(const struct pst_exec *exec, const double *table);
 uint32_t exec_newest_section(const struct pst_exec *exec, const struct pst_program *program,
                              uint64_t t);
 
-/* A rank has this of the kept tensor: columns [first, first + n) of rows [row, row + n_rows); none
-   where it is elsewhere. */
+/* A rank has this of the kept tensor: columns [first, first + n) of rows [row, row + n_rows);
+   n_rows is 0 if the rank does not keep the tensor. */
 struct exec_output {
     uint64_t row, n_rows, columns, first, n;
     uint64_t stride; /* from row to row where the rank has them */

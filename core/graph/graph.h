@@ -46,8 +46,8 @@ enum {
     PST_OP_COSTED_LOSS, /* x... -> loss [] of a sample; of no cost */
     PST_OP_CUSTOM,      /* an operator of a plugin (custom.h) */
     PST_OP_CONVERT,     /* from one layout over the parts of a replica to another (split.h) */
-    PST_OP_CE_PART,     /* what each row of logits says of the classes of one part (ops/loss.c) */
-    PST_OP_CE_JOIN,     /* cross-entropy of such logits, and of what all parts say of theirs */
+    PST_OP_CE_PART,     /* sums of each row of logits over the classes of one part (ops/loss.c) */
+    PST_OP_CE_JOIN,     /* cross-entropy from a part's logits and the sums of all parts */
     PST_OP_KINDS
 };
 
@@ -83,14 +83,15 @@ static inline uint64_t pst_tensor_bytes(const struct pst_tensor *tensor, uint64_
  * Which elements of a whole parameter one of `parts` parts has: it is split along an axis, on which
  * several things may stand side by side, the sections; a part has its n-th of each of them, in
  * their order (packed q|k|v, split by heads). Where parts does not divide the one section, the last
- * places of the last parts are padding: zero from the beginning, and in no file. Read with
- * pst_box_runs (split.h).
+ * places of the last parts are padding: zero from the beginning; checkpoints store them, and
+ * nothing reads them. Read with pst_box_runs (split.h).
  */
 struct pst_box {
     uint32_t parts; /* 0, 1: each has all of it */
     uint32_t axis;  /* of dims, from the first */
     uint32_t n_sections;
-    uint64_t sections[PST_BOX_SECTIONS]; /* places of the whole on that axis; parts divides each */
+    uint64_t sections[PST_BOX_SECTIONS]; /* places of the whole on that axis; parts divides
+                                            each, or the only one with its padding */
     uint64_t padding; /* places beyond the one section, so that parts divides both together */
 };
 
@@ -322,10 +323,10 @@ void pst_op_work(const struct pst_graph *graph, uint32_t op, uint32_t pass, uint
    slices. slice PST_NONE: the mean over the slices, which pst_op_work returns. */
 void pst_op_slice_work(const struct pst_graph *graph, uint32_t op, uint32_t slice, uint32_t pass,
                        uint64_t samples, double *ret_flops, double *ret_bytes);
-/* Bytes of the input of a softmax: the scores of all heads of attention, or the logits of
+/* Bytes of the input of a softmax in a pass: the scores of all heads of attention, or the logits of
    cross-entropy in f32; 0 for other operators. */
 double pst_op_softmax_bytes(const struct pst_graph *graph, uint32_t op, uint32_t slice,
-                            uint64_t samples);
+                            uint32_t pass, uint64_t samples);
 
 /*
  * The planning view for strategies: one node per operator; saved_bytes are those of out[0] (if any

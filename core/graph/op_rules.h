@@ -120,7 +120,8 @@ struct pst_op_rules {
     double (*elementwise)(const struct pst_op_case *c);
     double flops[3];
     bool counts_x;
-    bool reads_rows; /* F reads only those rows of p0 that x0 names */
+    bool reads_rows;    /* F reads only those rows of p0 that x0 names */
+    uint32_t f_skips_x; /* bits: inputs that B reads and F does not */
     /* Bytes per sample that go into a softmax. */
     double (*softmax)(const struct pst_op_case *c);
 

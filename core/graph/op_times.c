@@ -36,7 +36,7 @@ static uint64_t pass_ns(const struct pst_cost_model *cost, const struct pst_clus
     pst_op_slice_work(cost->graph, op, cost->slice - 1, pass, samples, &flops, &bytes);
     if (cluster->softmax_traffic > 0) {
         bytes += cluster->softmax_traffic *
-                 pst_op_softmax_bytes(cost->graph, op, cost->slice - 1, samples);
+                 pst_op_softmax_bytes(cost->graph, op, cost->slice - 1, pass, samples);
     }
     double peak =
         op_is_bf16(cost->graph, &cost->graph->ops[op]) ? cluster->bf16_flops : cluster->flops;
@@ -173,17 +173,19 @@ static uint64_t convert_ns(const struct pst_cost_model *cost, uint32_t op, uint3
 static void cost_once(const struct pst_cost_model *cost, uint32_t op, uint32_t samples,
                       struct pst_times *ret_times)
 {
+    struct pst_op_grad grad;
+
+    pst_op_grad_info(cost->graph, op, &grad);
     if (pst_op_is_convert(cost->graph->ops[op].kind)) {
         *ret_times = (struct pst_times){.forward_ns = convert_ns(cost, op, 0, samples),
-                                        .backward_input_ns = convert_ns(cost, op, 1, samples)};
+                                        .backward_input_ns =
+                                            grad.has_b ? convert_ns(cost, op, 1, samples) : 0};
         return;
     }
     if (cost->profile != NULL) {
         profiled(cost, op, samples, ret_times);
         return;
     }
-    struct pst_op_grad grad;
-    pst_op_grad_info(cost->graph, op, &grad);
     *ret_times = (struct pst_times){
         .forward_ns = pass_ns(cost, cost->cluster, op, 0, samples),
         .backward_input_ns = grad.has_b ? pass_ns(cost, cost->cluster, op, 1, samples) : 0,

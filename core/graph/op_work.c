@@ -56,12 +56,14 @@ static double scratch_bytes(const struct pst_op_grad *info, uint64_t samples)
 static double forward_bytes(const struct pst_graph *graph, const struct pst_op *op,
                             uint64_t samples)
 {
-    double bytes = some_bytes(graph, op->in, op->n_in, UINT64_MAX, samples) +
+    double bytes = some_bytes(graph, op->in, op->n_in,
+                              ~(uint64_t)pst_op_rules_of(op->kind)->f_skips_x, samples) +
                    some_bytes(graph, op->out, op->n_out, UINT64_MAX, samples);
 
     if (pst_op_rules_of(op->kind)->reads_rows) {
         const struct pst_parameter *table = &graph->params[op->param[0]];
-        double rows = (double)samples * (double)graph->tensors[op->in[0]].elems;
+        double rows = (double)samples * (double)graph->tensors[op->in[0]].elems /
+                      (op->classes > 0 ? op->parts : 1); /* the others are rows of other parts */
 
         return bytes + rows * (double)(table->dims[1] * pst_dtype_bytes(table->dtype)) +
                param_bytes(graph, op, 2, false);
@@ -118,13 +120,15 @@ static double kind_flops(const struct pst_op_case *c)
 }
 
 double pst_op_softmax_bytes(const struct pst_graph *graph, uint32_t op_index, uint32_t slice,
-                            uint64_t samples)
+                            uint32_t pass, uint64_t samples)
 {
     const struct pst_op_rules *rules = pst_op_rules_of(graph->ops[op_index].kind);
     struct pst_op_case c = pst_op_case_of(graph, &graph->ops[op_index]);
 
     c.slice = slice;
-    return rules->softmax == NULL ? 0 : rules->softmax(&c) * (double)samples;
+    return rules->softmax == NULL || (pass == 0 && rules->f_skips_x != 0)
+               ? 0
+               : rules->softmax(&c) * (double)samples;
 }
 
 void pst_op_slice_work(const struct pst_graph *graph, uint32_t op_index, uint32_t slice,

@@ -137,7 +137,7 @@ void pst_graph_join(struct pst_graph *graph)
     }
 }
 
-/* By the loss alone, of whatever parts. */
+/* Returns true if only cross-entropy, or its operators for parts, read the targets. */
 static bool is_read_as_classes(const struct pst_graph *graph, const struct pst_tensor *targets)
 {
     bool only = true;

@@ -353,8 +353,9 @@ static pst_status check_ways(const struct ways *ways, struct pst_error *err)
 {
     if (!has_way(ways, false)) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "parallel.tensor = %u divides no operator of model %s, neither heads nor "
-                        "widths; take another value, replicas (train.degrees) or stages",
+                        "parallel.tensor = %u divides no operator of model %s, neither heads, "
+                        "widths, experts nor vocabulary; take another value, replicas "
+                        "(train.degrees) or stages",
                         ways->parts, ways->graph->name);
     }
     return !ways->sequence || has_way(ways, true)

@@ -87,8 +87,8 @@ static bool is_used_by(const struct ways *ways, const struct pst_parameter *para
     return used;
 }
 
-/* Is it a head whose rows are those of a table, or too many to be read by all parts? Then it is
-   split by classes, however its input comes. */
+/* Returns true if the head shares its matrix with a table, or the matrix is large. Such a head is
+   split by classes even if its input is split. */
 static bool is_head(const struct ways *ways, const struct pst_op *op)
 {
     const struct pst_parameter *matrix = &ways->graph->params[op->param[0]];

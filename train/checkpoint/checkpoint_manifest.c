@@ -314,9 +314,11 @@ static void code_tensor(struct pst_codec *c, const struct pst_manifest *manifest
         } else if (index > 0 && strcmp(manifest->tensors[index - 1].name, tensor->name) >= 0) {
             pst_codec_fail(c, NULL, "name", "names must ascend, without duplicates");
         } else if (tensor->box.parts > 1 && !divides(tensor)) {
-            pst_codec_fail(c, NULL, "split",
-                           "%.300s: its sections are not those of an axis, each a multiple of %u",
-                           tensor->name, tensor->box.parts);
+            pst_codec_fail(
+                c, NULL, "split",
+                "%.300s: its sections are not those of an axis, each a multiple of %u, or the "
+                "only one with its padding",
+                tensor->name, tensor->box.parts);
         } else {
             check_pieces(c, tensor);
             if (lacks_sum(manifest, tensor)) { /* after what is worse: the first failure counts */

@@ -259,7 +259,7 @@ static void element_way(struct pst_split_walk *w, struct pst_split_place *place)
     set_split(place, x->n_sections, x->sections);
 }
 
-/* A part makes zeros for tokens whose rows others have. */
+/* A part computes zeros for tokens whose rows are on other parts. */
 static void table_way(struct pst_split_walk *w, struct pst_split_place *place)
 {
     const struct pst_parameter *table = &w->graph->params[w->op->param[0]];
@@ -267,7 +267,8 @@ static void table_way(struct pst_split_walk *w, struct pst_split_place *place)
     expect_layout(w, 0, PST_LAYOUT_WHOLE);
     expect_box(w, 0, 0, 1, &rows, table->box.padding);
     if (w->of->bag != PST_BAG_NONE) {
-        pst_split_fault(w, "SPLIT2", "its bags are of rows that several parts have");
+        pst_split_fault(w, "SPLIT2",
+                        "a bag sums rows of several parts; a table that bags read must be whole");
     }
     if (w->op->n_param > 1 && w->op->param[1] != PST_NONE) {
         pst_split_fault(w, "SPLIT1", "each part adds the positions, which then count %u times",
@@ -422,8 +423,8 @@ static void check_numbers(struct pst_split_walk *w)
     }
     expect_classes(w, &place);
     if (w->op->classes != place.classes || w->op->parts != w->parts) {
-        pst_split_fault(w, "SPLIT1", "it counts %u classes of %u parts", w->op->classes,
-                        w->op->parts);
+        pst_split_fault(w, "SPLIT1", "it has %u classes over %u parts; expected %llu over %u",
+                        w->op->classes, w->op->parts, (unsigned long long)place.classes, w->parts);
     }
     place.classes = 0;
     pst_split_place(w, w->op->out[0], place);

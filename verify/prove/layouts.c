@@ -261,6 +261,10 @@ static void check_attributes(struct pst_split_walk *w, const struct pst_split_pl
     if (place->classes > 0) {
         wanted.parts = w->parts;
         wanted.classes = (uint32_t)place->classes;
+        if (place->classes > UINT32_MAX) {
+            pst_split_fault(w, "SPLIT2", "%llu classes are more than an operator can have",
+                            (unsigned long long)place->classes);
+        }
     }
     if (w->op->kind == PST_OP_CE_JOIN) {
         wanted.kind = PST_OP_CE_JOIN; /* whose layouts have been judged */
@@ -308,7 +312,7 @@ static void check_part(struct pst_split_walk *w, uint32_t of, bool *found)
     }
 }
 
-/* Who reads logits that cross-entropy does not need together puts their columns together. */
+/* Returns true if the logits stay divided: evaluation puts their columns together. */
 static bool has_apart_logits(const struct pst_split_walk *w)
 {
     const struct pst_graph *graph = w->graph;

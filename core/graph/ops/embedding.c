@@ -51,7 +51,8 @@ static bool infer_embedding(const struct pst_op_case *c, struct pst_error *err)
 
 static double embedding_flops(const struct pst_op_case *c)
 {
-    return (double)input(c, 0)->elems * (double)param0(c)->dims[1];
+    return (double)input(c, 0)->elems * (double)param0(c)->dims[1] /
+           (c->op->classes > 0 ? c->op->parts : 1);
 }
 
 /* Row by row each token is one of the data. */

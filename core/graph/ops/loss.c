@@ -54,7 +54,7 @@ static bool infer_ce_join(const struct pst_op_case *c, struct pst_error *err)
            check_dtype(c, 2, statistics_dtype(c), err) &&
            ((numbers->rank == 2 && numbers->dims[0] == c->op->parts * input(c, 1)->elems &&
              numbers->dims[1] == PST_CE_NUMBERS) ||
-            BAD("%s: what the parts say is not of %u parts of its rows", c->op->name,
+            BAD("%s: input 2 is not four numbers for each row of %u parts", c->op->name,
                 c->op->parts));
 }
 
@@ -104,8 +104,8 @@ const struct pst_op_rules pst_op_ce_part = {
     .softmax = logits_bytes,
 };
 
-/* Makes what cross-entropy does, from the logits of a part and x2, the numbers of all parts, one
-   after the other. B makes the gradient of the part's logits. */
+/* Computes cross-entropy from the logits of a part and x2, the numbers of all parts in their order.
+   B computes the gradient of the part's logits. */
 const struct pst_op_rules pst_op_ce_join = {
     .kind = {"cross-entropy-join", 3, 3, 0, 0},
     .attributes = PST_ATTR_SMOOTHING | PST_ATTR_Z_LOSS | PST_ATTR_PARTS | PST_ATTR_CLASSES,
@@ -114,6 +114,7 @@ const struct pst_op_rules pst_op_ce_join = {
     .classes = true,
     .infer = infer_ce_join,
     .passes = {.b_reads_x = 1 | 2, .b_reads_y = 2},
+    .f_skips_x = 1,
     .flops = {0, 3},
     .softmax = logits_bytes,
 };

@@ -188,13 +188,9 @@ const struct pst_cpu_family pst_cpu_cross_entropy = {
 
 /* --- classes of parts --------------------------------------------------------------------------*/
 
-static bool serves_numbers(const struct pst_op_request *request)
-{
-    return request_in(request, 1)->dtype == PST_I32;
-}
-
-/* A row of a part: what it tells the others. */
-static void tell_row(const struct loss *loss, const float *logits, int32_t target, float *numbers)
+/* Computes the four numbers of a row that the part sends to the others. */
+static void sum_classes_of_row(const struct loss *loss, const float *logits, int32_t target,
+                               float *numbers)
 {
     const struct pst_simd *simd = loss->request->device->simd;
     const uint64_t n = loss->n_classes, own = (uint64_t)target - loss->first;
@@ -207,7 +203,7 @@ static void tell_row(const struct loss *loss, const float *logits, int32_t targe
     numbers[PST_CE_EXP_SUM] = max > -INFINITY || isnan(numbers[PST_CE_SUM]) ? sum : 0;
 }
 
-static void tell_samples(void *context, uint64_t begin, uint64_t end, uint32_t thread)
+static void sum_classes_of_samples(void *context, uint64_t begin, uint64_t end, uint32_t thread)
 {
     const struct loss *loss = context;
     const uint64_t n = loss->n_columns;
@@ -218,16 +214,16 @@ static void tell_samples(void *context, uint64_t begin, uint64_t end, uint32_t t
     for (uint64_t row = begin * loss->n_rows; row < end * loss->n_rows; row++) {
         const int32_t target = targets_of(loss, row / loss->n_rows)[row % loss->n_rows];
 
-        tell_row(loss, pst_tile_read(&tile, loss->call->x[0], row * n, n), target,
-                 numbers + row * PST_CE_NUMBERS);
+        sum_classes_of_row(loss, pst_tile_read(&tile, loss->call->x[0], row * n, n), target,
+                           numbers + row * PST_CE_NUMBERS);
     }
 }
 
-static void tell(const struct pst_kernel *kernel, const struct pst_call *call)
+static void sum_classes(const struct pst_kernel *kernel, const struct pst_call *call)
 {
     struct loss loss = loss_of_call(kernel, call);
 
-    pst_cpu_parallel(loss.request->device, loss.request->samples, tell_samples, &loss);
+    pst_cpu_parallel(loss.request->device, loss.request->samples, sum_classes_of_samples, &loss);
 }
 
 /* The loss of a row from what all parts say, one `stride` numbers after the other. */
@@ -291,9 +287,9 @@ static void join(const struct pst_kernel *kernel, const struct pst_call *call)
 
 const struct pst_cpu_family pst_cpu_ce_part = {
     .kernel_bytes = sizeof(struct pst_cpu_kernel),
-    .serves = serves_numbers,
+    .serves = serves,
     .workspace = workspace,
-    .run = {tell, NULL, NULL},
+    .run = {sum_classes, NULL, NULL},
 };
 
 const struct pst_cpu_family pst_cpu_ce_join = {

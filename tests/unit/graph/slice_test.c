@@ -40,8 +40,8 @@ TEST(work)
         }
         pst_op_slice_work(graph, EMBEDDING, 2, 0, 2, &flops, &bytes);
         assert_true(flops == ROWS * WIDTH * 2);
-        assert_true(pst_op_softmax_bytes(graph, ATTENTION, 1, 2) == 2.0 * HEADS * ROWS * 16 * 4);
-        assert_true(pst_op_softmax_bytes(graph, ATTENTION, PST_NONE, 2) ==
+        assert_true(pst_op_softmax_bytes(graph, ATTENTION, 1, 0, 2) == 2.0 * HEADS * ROWS * 16 * 4);
+        assert_true(pst_op_softmax_bytes(graph, ATTENTION, PST_NONE, 1, 2) ==
                     2.0 * HEADS * ROWS * 16 * 4);
     }
 }

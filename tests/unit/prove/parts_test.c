@@ -330,6 +330,24 @@ TEST(begin_together)
     free_all(start, end);
 }
 
+/* F of cross-entropy over parts moves four numbers of each row and part, the targets, log-sum-exps
+   and the loss, but no logits; numbers have no gradient to be cut. */
+TEST(times_of_classes)
+{
+    FINISHED_BY(rig_close) struct rig rig;
+    struct pst_times times;
+
+    open_parts(&rig, "gpt", GPT, 2, false, 35);
+    rig.cluster.memory_bandwidth = 1000000000;
+    rig.cluster.softmax_traffic = 16;
+    rig.cluster.launch_overhead = 7;
+    pst_cost_op(&rig.cost, find_op(rig.graph, "loss"), 3, &times);
+    assert_int_equal(times.forward_ns, 7 + 3 * (2 * 8 * 4 * 4 + 8 * 4 + 8 * 4 + 4));
+    pst_cost_op(&rig.cost, find_op(rig.graph, "loss:parts"), 3, &times);
+    assert_true(times.forward_ns > 0);
+    assert_int_equal(times.backward_input_ns, 0);
+}
+
 /* --- faults ------------------------------------------------------------------------------------*/
 
 static struct pst_op *op_of(struct rig *rig, const char *name)

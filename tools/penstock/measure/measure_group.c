@@ -300,6 +300,7 @@ static uint64_t index_limit(const struct pst_graph *graph, uint32_t tensor)
         const struct pst_tensor *x = &graph->tensors[op->in[0]];
         uint64_t most = op->custom != NULL ? 1
                         : same             ? index_limit(graph, op->out[0])
+                        : op->classes > 0  ? op->classes
                         : op->n_param > 0 && op->param[0] != PST_NONE
                             ? graph->params[op->param[0]].dims[0]
                         : x->rank > 0 ? x->dims[x->rank - 1]
