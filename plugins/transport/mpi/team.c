@@ -231,12 +231,19 @@ static void mpi_stop(const struct pst_error *why)
     mpi_abort(mpi_world, mpi_world->rank, why);
 }
 
+#define STOOD_S 8 /* a launcher kills what it ends after a second, or several */
+
 static const void *mpi_settle(const void *mine, uint64_t bytes, uint64_t limit_ns,
                               const bool **ret_present)
 {
     struct world *world = mpi_world;
     struct team_job *job = &world->job;
 
+    /* The others have said that this process stood still, and the launcher ends it. If it lives on,
+       nobody has. */
+    if (atomic_load(&world->stood) && atomic_load(&world->aborted)) {
+        nanosleep(&(struct timespec){STOOD_S, 0}, NULL);
+    }
     memset(job->present, 0, world->n_ranks * sizeof(bool));
     memcpy(job->mine, mine, bytes);
     run(world, TAG_SETTLE, true, (int)bytes, limit_ns, NULL);
