@@ -98,7 +98,8 @@ static void begin_at_once(struct bench *bench, uint32_t turn)
     }
 }
 
-/* What a kernel does before and after: so these lines are in the cache of its core. */
+/* A kernel writes the operand before a meeting and reads the result after it. Both are then in the
+   cache of its core. */
 static void touch(const struct bench *bench, uint32_t rank)
 {
     const volatile float *got = bench->dst[rank];

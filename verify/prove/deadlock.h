@@ -6,7 +6,7 @@
  *   list    stays at an instruction until all that it waits for has ended; at a pass or STEP, and
  * at TIE and NORM unless those are asynchronous, until it has ended; posts transfers, REDUCE, MERGE
  * and GATHER and moves on; a pass in which the parts of a replica may meet begins when all have
- * come to it. A run may need less of them, never more, so it ends what this one ends
+ * come to it. A real run needs at most these meetings, so it ends whatever this one ends
  *   queues  sends, receives and reductions of a rank, each first in first out: only the head may
  * go. ordered: one queue of transfers, adjacent ones form a group that goes as one channel the k-th
  * SEND from a to b goes with the k-th RECV there: when both are heads, or earlier while the channel

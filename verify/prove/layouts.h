@@ -13,8 +13,8 @@ enum pst_layout {
     PST_LAYOUT_FANNED,  /* the same on all parts; the sum of their gradients is the gradient */
     PST_LAYOUT_PARTIAL, /* the sum over the parts is the value; the gradient is the same on all */
     PST_LAYOUT_BIAS,    /* of the whole tensor's layer, whole; positions of an embedding */
-    PST_LAYOUT_NUMBERS, /* of rows of logits, each part's of its own classes */
-    PST_LAYOUT_ALL_NUMBERS, /* those of all parts, one after the other */
+    PST_LAYOUT_NUMBERS, /* sums of each row of logits over the classes of one part */
+    PST_LAYOUT_ALL_NUMBERS, /* the sums of all parts, one after the other */
     PST_LAYOUT_TOKENS,      /* its n-th of the first axis, and of the gradient */
     PST_LAYOUT_SPLIT,       /* its n-th of each section of the last axis, and of the gradient */
     /* On the way from one section to the whole, from n, ..., c of each part: */

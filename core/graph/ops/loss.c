@@ -91,8 +91,9 @@ const struct pst_op_rules pst_op_cross_entropy = {
     .by_row = true,
 };
 
-/* Per row of its own classes: the greatest logit (-infinity where a part has none), the sum of
-   exp(logit - greatest), the target's logit or 0, the sum of the logits. */
+/* Computes four numbers per row, over the part's classes: the greatest logit (-infinity where a
+   part has none), the sum of exp(logit - greatest), the target's logit or 0, the sum of the logits.
+ */
 const struct pst_op_rules pst_op_ce_part = {
     .kind = {"cross-entropy-part", 2, 2, 0, 0},
     .attributes = PST_ATTR_PARTS | PST_ATTR_CLASSES,

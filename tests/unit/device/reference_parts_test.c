@@ -373,7 +373,7 @@ static void compare_run(void *context, uint64_t whole, uint64_t own, uint64_t n)
     c->n += n;
 }
 
-/* What was not compared is padding, whose gradient is 0. */
+/* The other elements are padding; their gradients are 0. */
 static void check_padding(const struct comparison *c, const struct pst_parameter *parameter)
 {
     double sum = 0;

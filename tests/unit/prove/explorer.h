@@ -110,8 +110,8 @@ static inline bool xp_holds(const struct pst_plan_stage *stage, uint32_t r)
     return false;
 }
 
-/* Of what rank r meets others in: all for NORM, the parts of r's replica for MERGE and passes, for
-   others the same part of each replica. */
+/* Returns true if rank q is in the meeting of rank r: all ranks are in NORM, the parts of r's
+   replica in MERGE and passes, the same part of each replica in the others. */
 static inline bool xp_is_member(const struct explorer *x, const struct pst_instr *instr, uint32_t r,
                                 uint32_t q)
 {
@@ -302,8 +302,8 @@ static inline void xp_push(struct explorer *x, const struct xp_state *s)
     x->stack[x->n_stack++] = *s;
 }
 
-/* The list of rank r is at a pass that its replica's parts begin together: it has run when all have
-   come to it and may begin. */
+/* The list of rank r is at a pass that the parts of its replica begin together. The pass runs when
+   all their lists are at it and their waits are over. */
 static inline bool xp_pass_event(struct explorer *x, const struct xp_state *s, uint32_t r)
 {
     const struct xp_instr *self = &x->instrs[r][s->pc[r]];

@@ -20,11 +20,7 @@ static inline const char *mu_lose_merge(struct mutant *m, struct place p)
 
 static inline const char *mu_double_merge(struct mutant *m, struct place p)
 {
-    struct pst_instr again = *mu_at(m, p);
-    again.waits = NULL;
-    again.n_waits = 0;
-    p.i++;
-    mu_put_in(m, p, again);
+    mu_repeat(m, p);
     return "PASS4";
 }
 

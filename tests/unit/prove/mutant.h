@@ -234,6 +234,16 @@ static inline void mu_put_in(struct mutant *m, struct place p, struct pst_instr 
     m->n[p.part][p.d]++;
 }
 
+/* Puts the same instruction, without waits, after itself. */
+static inline void mu_repeat(struct mutant *m, struct place p)
+{
+    struct pst_instr again = *mu_at(m, p);
+    again.waits = NULL;
+    again.n_waits = 0;
+    p.i++;
+    mu_put_in(m, p, again);
+}
+
 /* Where instruction i is once the one at `from` has gone to `to`. */
 static inline uint32_t mu_moved(uint32_t i, uint32_t from, uint32_t to)
 {

@@ -539,7 +539,7 @@ static void sum_for_scatter(struct rig *rig)
     op_of(rig, "h.0.attn.c_proj:scatter")->convert = PST_CONVERT_SUM;
 }
 
-/* Every part would make the whole gradient of its own columns. */
+/* The gradients of the parts' columns would not be added. */
 static void join_for_gather(struct rig *rig)
 {
     op_of(rig, "h.0.ln_1:gather")->convert = PST_CONVERT_JOIN;

@@ -30,11 +30,7 @@ static inline const char *mu_lose_gather(struct mutant *m, struct place p)
 
 static inline const char *mu_double_gather(struct mutant *m, struct place p)
 {
-    struct pst_instr again = *mu_at(m, p);
-    again.waits = NULL;
-    again.n_waits = 0;
-    p.i++;
-    mu_put_in(m, p, again);
+    mu_repeat(m, p);
     return "PASS10";
 }
 
