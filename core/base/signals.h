@@ -12,7 +12,8 @@
 
 enum {
     PST_STOP_USUAL_MS = 400,    /* any command ends within a second of a signal */
-    PST_STOP_REPORT_MS = 10000, /* all is saved; what is left to say may be lost after that */
+    PST_STOP_REPORT_MS = 10000, /* all is saved, or has failed; what is left to say, or which of
+                                   several processes says it, may be lost after that */
     PST_STOP_ORDERLY = -1, /* the caller ends soon by itself, and what it has is not to be lost */
 };
 

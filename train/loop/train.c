@@ -975,7 +975,8 @@ pst_status pst_train_run(struct pst_session *session, const struct pst_data *dat
         if (status != PST_OK) {
             save_what_was_trained(&run, err);
         }
-        pst_stop_grace(pst_stop_requested() ? PST_STOP_REPORT_MS : PST_STOP_USUAL_MS);
+        pst_stop_grace(status == PST_OK && !pst_stop_requested() ? PST_STOP_USUAL_MS
+                                                                 : PST_STOP_REPORT_MS);
     }
     if (run.exec != NULL && is_told_to_stop(&run)) {
         pst_stop_note(pst_exec_told(run.exec));

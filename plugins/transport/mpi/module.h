@@ -227,7 +227,7 @@ struct world {
     bool keeps;           /* but for some that MPI does not give back */
     struct team_job job;
     atomic_bool aborted;
-    atomic_bool stood; /* this process was stopped in its last wait */
+    atomic_bool stood; /* this process was stopped until it was told of the abort */
     bool abort_wanted, abort_sent;
     struct abort_message abort;
     struct pst_error abort_error; /* where it is this process that ended the run */

@@ -27,11 +27,8 @@ enum outcome mpi_await(struct world *world, const atomic_uint *word, uint64_t st
         const uint64_t due = pst_now_ns() + world->beat_ns;
 
         outcome = stall_sleep(&rank, word, REQUEST_DONE, begin, stall_ns, due);
-        const bool stood = pst_now_ns() > due + stall_ns / 2; /* this process was stopped */
-
-        atomic_store(&world->stood, stood);
-        if (outcome == OUTCOME_STALLED && stood) {
-            begin = pst_now_ns(); /* it first reads what came since */
+        if (outcome == OUTCOME_STALLED && pst_now_ns() > due + stall_ns / 2) {
+            begin = pst_now_ns(); /* this process was stopped, and first reads what came since */
             outcome = OUTCOME_DUE;
         }
     } while (outcome == OUTCOME_DUE);

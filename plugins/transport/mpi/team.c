@@ -241,7 +241,7 @@ static const void *mpi_settle(const void *mine, uint64_t bytes, uint64_t limit_n
 
     /* The others have said that this process stood still, and the launcher ends it. If it lives on,
        nobody has. */
-    if (atomic_load(&world->stood) && atomic_load(&world->aborted)) {
+    if (atomic_load(&world->stood)) {
         nanosleep(&(struct timespec){STOOD_S, 0}, NULL);
     }
     memset(job->present, 0, world->n_ranks * sizeof(bool));

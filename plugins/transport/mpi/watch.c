@@ -150,6 +150,8 @@ static bool carry_aborts(struct world *world)
 
     if (!atomic_load(&world->aborted) && mpi_ended(world, &world->abort_request)) {
         world->abort_in.why[sizeof world->abort_in.why - 1] = '\0';
+        atomic_store(&world->stood,
+                     pst_now_ns() > world->beaten_ns + world->beat_ns + world->stall_ns / 2);
         abort_here(world, &world->abort_in, NULL);
         return true;
     }
@@ -168,8 +170,9 @@ static bool carry_aborts(struct world *world)
 
 bool mpi_watch_progress(struct world *world)
 {
-    uint64_t now = pst_now_ns();
     bool soon = world->open && !world->told && FIRST_NS < world->beat_ns;
+    bool moved = carry_aborts(world); /* first: the next beat hides that this process stood still */
+    uint64_t now = pst_now_ns();
 
     take_beats(world, now);
     mpi_gone_progress(world, now);
@@ -177,7 +180,7 @@ bool mpi_watch_progress(struct world *world)
         world->beaten_ns = now;
         send_beats(world, now);
     }
-    return carry_aborts(world);
+    return moved;
 }
 
 pst_status mpi_fail_aborted(struct world *world, struct pst_error *err)
