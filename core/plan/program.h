@@ -87,12 +87,15 @@ enum pst_call_kind {
     PST_C_KERNEL = 1,     /* op, pass; operands below */
     PST_C_SUM = 2,        /* out[0] := in[0] + in[1], dtype of tensor `op`, `samples` samples */
     PST_C_ACCUMULATE = 3, /* out[0] += in[0], elems floats */
-    PST_C_LOSS = 4        /* read in[0]: per-sample losses of samples [first_sample, + samples) */
+    PST_C_LOSS = 4,       /* read in[0]: per-sample losses of samples [first_sample, + samples) */
+    PST_C_SCATTER = 5     /* ZeRO 2: in[0], gradients of parameter `op`, is summed over the replicas
+                             by `meeting`; the elems floats that the rank updates are added to out[0],
+                             or with `begins` written there */
 };
 
 /*
  * Operands are value indices in program->operands from first_operand on, PST_NONE where absent.
- * LOAD, SUM, ACCUMULATE, LOSS: out, in0, in1.
+ * LOAD, SUM, ACCUMULATE, LOSS, SCATTER: out, in0, in1.
  * KERNEL, with the operator's counts: x[n_in] p[n_param] y[n_out] dy dx[n_in] add[n_in]
  *         z[PST_MAX_SCRATCH] dp[n_param] state[n_state] past[slices - 1] dpast[slices] workspace
  */
@@ -103,9 +106,11 @@ struct pst_program_call {
     uint32_t first_sample, samples; /* of the step; asynchronous: of the batch that the part closes
                                        and, from the size of a batch on, of the one after it */
     uint32_t first_operand;
-    uint32_t first_copy_wait, n_copy_waits; /* rows of program->copy_waits: copies that must have
-                                               ended before it begins */
-    uint64_t elems;                         /* ACCUMULATE */
+    uint32_t first_copy_wait, n_copy_waits;    /* rows of program->copy_waits: copies that must have
+                                                  ended before it begins */
+    uint64_t elems;                            /* ACCUMULATE, SCATTER */
+    bool begins;                               /* SCATTER: the first micro-batch of an update */
+    const struct pst_program_meeting *meeting; /* SCATTER; else NULL */
 };
 
 static inline uint32_t pst_call_ticks(const struct pst_program_call *call)
@@ -214,8 +219,11 @@ struct pst_program_param {
     uint32_t room;            /* value with room for its update, shared by the stage; PST_NONE:
                                  none */
     uint32_t n_grads;
-    const uint32_t *grads;      /* accumulators, one per using operator on this rank; with deferred
-                                   STEP those of even batches, then n_grads of odd ones */
+    uint64_t grad_first;   /* the element that accumulators begin with: that of the shard where they
+                              have no others, else 0 */
+    const uint32_t *grads; /* accumulators, one per using operator on this rank; with deferred
+                              STEP those of even batches, then n_grads of odd ones;
+                              PST_NONE: of an empty shard */
     const uint32_t *grad_users; /* index of that user in graph->params[].users */
     bool owner;                 /* the rank adds its shard to the norm, and saves it: it is a rank
                                    of the first using stage, of the first replica if the shard is

@@ -148,6 +148,11 @@ bool pst_plan_cuts(const struct pst_plan *plan, uint32_t stage, uint32_t paramet
     return plan->zero > 0 && pst_plan_replicas(&plan->stages[stage]) > 1;
 }
 
+bool pst_plan_scatters(const struct pst_plan *plan, uint32_t stage, uint32_t parameter)
+{
+    return plan->zero >= 2 && pst_plan_cuts(plan, stage, parameter);
+}
+
 void pst_plan_shards(const struct pst_plan *plan, const struct pst_graph *graph, uint32_t stage,
                      struct pst_arena *arena, struct pst_shards *ret_shards)
 {

@@ -60,6 +60,9 @@ static inline struct pst_shard pst_shard_of(const struct pst_shards *shards,
 
 /* Is a parameter that this stage uses cut? */
 bool pst_plan_cuts(const struct pst_plan *plan, uint32_t stage, uint32_t parameter);
+/* Are its gradients summed over the replicas in each pass that makes them, and accumulated in
+   pieces (ZeRO 2: section 5.2)? */
+bool pst_plan_scatters(const struct pst_plan *plan, uint32_t stage, uint32_t parameter);
 /* The piece of a tied parameter that is cut for n members. */
 struct pst_shard pst_shard_tied(const struct pst_graph *graph, uint32_t parameter, uint32_t n,
                                 uint32_t member);
