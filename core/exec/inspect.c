@@ -173,9 +173,9 @@ void exec_copy_parameter(struct exec_rank *rank, const struct exec_task *task)
             continue;
         }
         if (task->of_rank != PST_NONE && param->dtype == PST_F32 && !gradient) {
-            exec_copy_floats(rank, task->values,
+            exec_copy_floats(rank, task->values + param->kept.first,
                              param->versions[task->t * rank->exec->n_updates % param->n_versions],
-                             PST_F32, param->elems);
+                             PST_F32, param->kept.elems);
         } else {
             exec_copy_floats(rank, task->values + shard.first,
                              gradient ? param->grads[(task->t + 1) % 2]

@@ -31,11 +31,12 @@ struct exec_instr {
     struct exec_visit *visit; /* of what is posted: that it was posted in; NULL: not recorded */
 };
 
-/* A call in which the parts of a replica meet (graph/split.h), or replicas: SCATTER. */
+/* A call in which the parts of a replica meet (graph/split.h), or replicas: SCATTER, GATHER. */
 struct exec_parts {
     struct pst_meeting meeting;
-    const void *own; /* what the rank brings, sample by sample; SCATTER: its piece of the sum */
-    uint32_t me;     /* which member it is */
+    const void *own;     /* what the rank brings, sample by sample; SCATTER: its piece of the sum */
+    const void **brings; /* GATHER: [part] likewise; NULL: another member brings it */
+    uint32_t me;         /* which member it is */
 };
 
 /* One program bound to this rank's arena. */
@@ -74,8 +75,8 @@ void exec_kernels_destroy(struct exec_rank *rank);
    rank. */
 const struct pst_meeting *exec_bind_meeting(struct exec_rank *rank, const struct pst_instr *instr,
                                             const struct pst_program_meeting *from);
-/* sums.c: that of a SCATTER. */
-void exec_bind_scatter(struct exec_rank *rank, struct exec_list *list, uint32_t call);
+/* sums.c: that of a SCATTER or GATHER. */
+void exec_bind_replicas(struct exec_rank *rank, struct exec_list *list, uint32_t call);
 /* sums.c: the meeting of a call of this stage; it lives as long as the rank. */
 pst_status exec_bind_parts(struct exec_rank *rank, struct exec_list *list,
                            const struct pst_plan_stage *stage, uint32_t call,

@@ -137,17 +137,20 @@ static void make_own(const struct exec_rank *rank, const struct exec_param *para
     take_own(rank, param, room);
 }
 
-/* All elements of a version: as they are, or rounded from where they are staged. */
+/* The elements of a version: as they are, or rounded from where they are staged. */
 static void upload_version(struct exec_rank *rank, const struct exec_param *param, uint32_t age,
                            const float *values)
 {
     const struct pst_device_ops *device = rank->exec->config.device;
     void *version = version_at(rank, param, age);
 
-    device->upload(rank->device, param->dtype == PST_F32 ? version : param->staging, values,
-                   param->elems * sizeof *values);
+    if (param->kept.elems == 0) {
+        return;
+    }
+    device->upload(rank->device, param->dtype == PST_F32 ? version : param->staging,
+                   values + param->kept.first, param->kept.elems * sizeof *values);
     if (param->dtype != PST_F32) {
-        device->refresh(rank->device, version, param->staging, param->dtype, param->elems);
+        device->refresh(rank->device, version, param->staging, param->dtype, param->kept.elems);
     }
 }
 

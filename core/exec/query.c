@@ -115,7 +115,7 @@ static pst_status share_values(struct pst_exec *exec, uint32_t parameter, uint32
         const struct pst_program_param *row = row_on(exec, r, parameter, of_rank);
         const struct pst_shard shard = row == NULL           ? (struct pst_shard){0, 0}
                                        : of_rank == PST_NONE ? row->shard
-                                                             : (struct pst_shard){0, elems};
+                                                             : row->kept;
 
         if (shard.elems > 0) {
             memcpy(values + shard.first, all + r * elems + shard.first,

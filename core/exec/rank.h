@@ -27,10 +27,11 @@ struct exec_param {
     float *room;            /* likewise; shared by the parameters of a stage */
     float *weights; /* master of the shard; f32: NULL, it is one of the versions, which are whole */
     uint32_t n_versions;
-    void **versions; /* that passes read, in turn (plan/program.h); f32: masters */
-    float *grads[2]; /* of the shard, summed over all users, of even and odd batches */
-    float *staging;  /* room for all elements while no step is in flight */
-    float *slots[2]; /* of the shard */
+    void **versions;       /* that passes read, in turn (plan/program.h); f32: masters */
+    float *grads[2];       /* of the shard, summed over all users, of even and odd batches */
+    struct pst_shard kept; /* of each version */
+    float *staging;        /* room for all elements while no step is in flight */
+    float *slots[2];       /* of the shard */
 };
 
 /* A square sum that the rank computes. */
@@ -104,7 +105,9 @@ float *exec_master(const struct exec_rank *rank, const struct exec_param *param,
 /* Where the shard begins in a version of a parameter. */
 static inline void *exec_shard_of(const struct exec_param *param, void *version)
 {
-    return (char *)version + param->shard.first * pst_dtype_bytes(param->dtype);
+    const uint64_t begin = param->shard.first - param->kept.first;
+
+    return (char *)version + begin * pst_dtype_bytes(param->dtype);
 }
 
 /* The buffer of a value, NULL for PST_NONE. */

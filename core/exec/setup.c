@@ -99,6 +99,7 @@ static void bind_params(struct exec_rank *rank)
             .kind = rank->exec->config.rules != NULL ? parameter->rule : parameter->decay,
             .elems = parameter->elems,
             .shard = from->shard,
+            .kept = from->kept,
             .rows = parameter->dims[0],
             .columns = parameter->rank == 2 ? parameter->dims[1] : 1,
             .factor = parameter->muon,
@@ -106,7 +107,7 @@ static void bind_params(struct exec_rank *rank)
             .weights = parameter->dtype == PST_F32 ? NULL : exec_value(rank, program, from->weight),
             .grads = {(float *)exec_value(rank, program, even) + begin,
                       (float *)exec_value(rank, program, odd) + begin},
-            .staging = staging_of(rank, from, parameter->elems),
+            .staging = staging_of(rank, from, from->kept.elems),
             .slots = {exec_value(rank, program, from->optimizer[0]),
                       exec_value(rank, program, from->optimizer[1])},
         };

@@ -20,10 +20,10 @@ static const char *name_of(const struct pst_instr *instr)
                                        : "sum over replicas";
 }
 
-static void bind_meeting(struct exec_rank *rank, const char *name,
-                         const struct pst_program_meeting *from, struct pst_meeting *meeting)
+static void bind_meeting(struct exec_rank *rank, const struct pst_program *program,
+                         const char *name, const struct pst_program_meeting *from,
+                         struct pst_meeting *meeting)
 {
-    const struct pst_program *program = rank->exec->config.programs[rank->index];
     struct pst_meet_part *parts = pst_arena_array(&rank->memory, from->n_parts, sizeof *parts);
     const void **src = pst_arena_array(&rank->memory, from->n_sources, sizeof *src);
 
@@ -56,24 +56,43 @@ const struct pst_meeting *exec_bind_meeting(struct exec_rank *rank, const struct
 {
     struct pst_meeting *meeting = pst_arena_array(&rank->memory, 1, sizeof *meeting);
 
-    bind_meeting(rank, name_of(instr), from, meeting);
+    bind_meeting(rank, rank->exec->config.programs[rank->index], name_of(instr), from, meeting);
     return meeting;
 }
 
-void exec_bind_scatter(struct exec_rank *rank, struct exec_list *list, uint32_t call)
+/* What the rank brings of a GATHER, and its piece of what SCATTER sums. */
+static void bind_own(struct exec_rank *rank, const struct pst_program *program,
+                     const struct pst_program_meeting *from, struct exec_parts *parts)
 {
-    const struct pst_program_call *from = &list->program->calls[call];
+    for (uint32_t p = 0; p < from->n_parts; p++) {
+        if (parts->meeting.parts[p].owner != parts->me) {
+            continue;
+        }
+        if (from->kind == PST_MEET_GATHER) {
+            parts->brings[p] = exec_value(rank, program, from->sources[p]);
+        } else {
+            parts->own = parts->meeting.parts[p].dst;
+        }
+    }
+}
+
+void exec_bind_replicas(struct exec_rank *rank, struct exec_list *list, uint32_t call)
+{
+    const struct pst_program_meeting *from = list->program->calls[call].meeting;
+    const bool gather = from->kind == PST_MEET_GATHER;
     struct exec_parts *parts = pst_arena_array(&rank->memory, 1, sizeof *parts);
 
-    bind_meeting(rank, "sum of a gradient over replicas", from->meeting, &parts->meeting);
+    bind_meeting(rank, list->program,
+                 gather ? "gather of weights" : "sum of a gradient over replicas", from,
+                 &parts->meeting);
     parts->meeting.lane = PST_MEET_PARTS;
-    for (uint32_t m = 0; m < from->meeting->n_members; m++) {
-        parts->me = from->meeting->members[m] == rank->index ? m : parts->me;
+    while (from->members[parts->me] != rank->index) {
+        parts->me++;
     }
-    for (uint32_t p = 0; p < parts->meeting.n_parts; p++) {
-        parts->own =
-            parts->meeting.parts[p].owner == parts->me ? parts->meeting.parts[p].dst : parts->own;
+    if (gather) {
+        parts->brings = pst_arena_array(&rank->memory, from->n_parts, sizeof *parts->brings);
     }
+    bind_own(rank, list->program, from, parts);
     list->parts[call] = parts;
 }
 
@@ -178,20 +197,29 @@ pst_status exec_bind_parts(struct exec_rank *rank, struct exec_list *list,
     return PST_OK;
 }
 
+static void bring(struct exec_rank *rank, const struct pst_meet_part *part, const void *own)
+{
+    const uint64_t bytes = part->elems; /* of a gather */
+
+    if ((rank->exec->config.device->flags & PST_DEVICE_NO_DATA) != 0) {
+        exec_clock_touch(rank, own, bytes);
+    } else {
+        memcpy(part->dst, own, bytes);
+    }
+}
+
 /* Copies the rank's own pieces of a gather to where they belong. */
 static void bring_own(struct exec_rank *rank, const struct exec_parts *parts)
 {
     const struct pst_meeting *meeting = &parts->meeting;
-    const bool hollow = (rank->exec->config.device->flags & PST_DEVICE_NO_DATA) != 0;
-    const uint64_t bytes = meeting->parts[0].elems;
     const char *own = parts->own;
 
-    for (uint32_t i = parts->me; i < meeting->n_parts && meeting->kind == PST_MEET_GATHER;
-         i += meeting->n_members, own += bytes) {
-        if (hollow) {
-            exec_clock_touch(rank, own, bytes);
-        } else {
-            memcpy(meeting->parts[i].dst, own, bytes);
+    for (uint32_t i = 0; i < meeting->n_parts && meeting->kind == PST_MEET_GATHER; i++) {
+        const void *src = parts->brings != NULL ? parts->brings[i] : own;
+
+        if (meeting->parts[i].owner == parts->me) {
+            bring(rank, &meeting->parts[i], src);
+            own = parts->brings != NULL ? own : own + meeting->parts[i].elems;
         }
     }
 }
@@ -213,15 +241,15 @@ static void add_piece(struct exec_rank *rank, const struct exec_list *list,
 static void tell_call(const struct exec_rank *rank, const struct exec_list *list,
                       const struct pst_program_call *from, struct pst_error *err)
 {
-    const bool scatter = from->kind == PST_C_SCATTER;
-
-    pst_error_detail(err, "%s %s, pass %c, samples %u + %u on rank %u\n",
-                     scatter ? "parameter" : "operator",
-                     scatter ? list->graph->params[from->op].name : list->graph->ops[from->op].name,
-                     scatter                      ? 'W'
-                     : from->pass == PST_KERNEL_F ? 'F'
-                                                  : 'B',
-                     from->first_sample, from->samples, rank->index);
+    if (from->kind != PST_C_KERNEL) {
+        pst_error_detail(err, "parameter %s, samples %u + %u on rank %u\n",
+                         list->graph->params[from->op].name, from->first_sample, from->samples,
+                         rank->index);
+    } else {
+        pst_error_detail(err, "operator %s, pass %c, samples %u + %u on rank %u\n",
+                         list->graph->ops[from->op].name, from->pass == PST_KERNEL_F ? 'F' : 'B',
+                         from->first_sample, from->samples, rank->index);
+    }
 }
 
 pst_status exec_meet_parts(struct exec_rank *rank, const struct exec_list *list, uint32_t call,
@@ -235,8 +263,8 @@ pst_status exec_meet_parts(struct exec_rank *rank, const struct exec_list *list,
     if (status == PST_OK) {
         bring_own(rank, parts);
         status = post_meeting(rank, &parts->meeting, &request,
-                              from->kind == PST_C_SCATTER ? "a meeting of parameter"
-                                                          : "a meeting of operator",
+                              from->kind == PST_C_KERNEL ? "a meeting of operator"
+                                                         : "a meeting of parameter",
                               from->op, err);
     }
     PST_TRY(status,

@@ -111,8 +111,10 @@ static void append_step(struct writer *w, uint32_t stage)
 /* A STEP, and where its ranks have updated pieces, what brings these together. */
 static void append_update(struct writer *w, uint32_t stage)
 {
+    const uint32_t zero = w->list.parts->plan->zero;
+
     append_step(w, stage);
-    if (w->list.parts->plan->zero > 0 && w->list.parts->plan->stages[stage].n_ranks > 1) {
+    if (zero > 0 && zero < 3 && w->list.parts->plan->stages[stage].n_ranks > 1) {
         append(w, PST_I_GATHER, stage);
         wait_for(w, w->n - 1, w->n - 2);
     }

@@ -48,6 +48,7 @@ enum pst_value_kind {
     PST_V_GUEST = 16,    /* the same of a stage elsewhere, kept for it */
     PST_V_PAST = 17,     /* of slices of sequences: gradients of the keys and values of one, from
                             the slices behind it */
+    PST_V_GATHERED = 18, /* a parameter that a pass gathers from its pieces (ZeRO 3) */
     PST_V_KINDS
 };
 
@@ -88,9 +89,11 @@ enum pst_call_kind {
     PST_C_SUM = 2,        /* out[0] := in[0] + in[1], dtype of tensor `op`, `samples` samples */
     PST_C_ACCUMULATE = 3, /* out[0] += in[0], elems floats */
     PST_C_LOSS = 4,       /* read in[0]: per-sample losses of samples [first_sample, + samples) */
-    PST_C_SCATTER = 5     /* ZeRO 2: in[0], gradients of parameter `op`, is summed over the replicas
+    PST_C_SCATTER = 5,    /* ZeRO 2: in[0], gradients of parameter `op`, is summed over the replicas
                              by `meeting`; the elems floats that the rank updates are added to out[0],
                              or with `begins` written there */
+    PST_C_GATHER = 6 /* ZeRO 3: the parts of `meeting`, parameters of a layer or a tied one, get
+                        the pieces of the replicas; op = the first of them */
 };
 
 /*
@@ -110,7 +113,7 @@ struct pst_program_call {
                                                   ended before it begins */
     uint64_t elems;                            /* ACCUMULATE, SCATTER */
     bool begins;                               /* SCATTER: the first micro-batch of an update */
-    const struct pst_program_meeting *meeting; /* SCATTER; else NULL */
+    const struct pst_program_meeting *meeting; /* SCATTER, GATHER; else NULL */
 };
 
 static inline uint32_t pst_call_ticks(const struct pst_program_call *call)
@@ -166,7 +169,8 @@ struct pst_program_meeting {
         uint64_t begin, bytes; /* inside the value */
     } * parts;
     uint32_t n_sources;         /* of the only part of a TIE; 0: every part is its own */
-    const uint32_t *sources;    /* values */
+    const uint32_t *sources;    /* values. GATHER in a pass: [n_parts] what the rank brings, from
+                                   its first byte on; PST_NONE: another member brings the part */
     uint64_t source_begin;      /* inside each of them */
     const uint32_t (*order)[2]; /* [n_order] terms of a TIE: (member, its source) */
 };
@@ -214,6 +218,7 @@ struct pst_program_param {
     uint32_t weight, working;  /* values; working == weight for f32 */
     uint32_t n_versions;
     const uint32_t *versions; /* values; the first is `working` */
+    struct pst_shard kept;    /* the elements that each of them has: all, or those of the shard */
     uint32_t tie;             /* value of the summed gradient, PST_NONE where not tied */
     uint32_t optimizer[2];    /* values or PST_NONE */
     uint32_t room;            /* value with room for its update, shared by the stage; PST_NONE:
@@ -273,12 +278,12 @@ struct pst_program {
 };
 
 typedef void pst_static_part(void *context, uint8_t kind, uint32_t slot, uint64_t bytes);
-/* Calls part() for each buffer of a parameter that a rank, which updates shard_elems of it, holds
-   for the whole run, except gradient accumulators (one for each user) and the room of a stage's
-   updates. Callers may allocate them, or only add up their bytes. */
+/* Calls part() for each buffer of a parameter that a rank, which updates shard_elems of it and has
+   versions of kept_elems, holds for the whole run, except gradient accumulators (one for each user)
+   and the room of a stage's updates. Callers may allocate them, or only add up their bytes. */
 void pst_static_parts(const struct pst_parameter *parameter, uint64_t shard_elems,
-                      uint32_t n_versions, uint32_t optimizer_slots, pst_static_part *part,
-                      void *context);
+                      uint64_t kept_elems, uint32_t n_versions, uint32_t optimizer_slots,
+                      pst_static_part *part, void *context);
 
 /* Two programs of one rank (training, evaluation) give static values the same offsets. */
 pst_status pst_program_create(const struct pst_plan *plan, const struct pst_graph *graph,

@@ -8,6 +8,7 @@
 #ifndef PST_PLAN_PROGRAM_BUILD_H
 #define PST_PLAN_PROGRAM_BUILD_H
 
+#include "plan/gathers.h"
 #include "plan/pass_calls.h"
 #include "plan/program.h"
 #include "plan/sequence.h"
@@ -111,6 +112,8 @@ struct pst_builder {
     struct pst_edge_items *items;    /* [edge] gradients that cross it */
     uint32_t *grad_value; /* [parity of the batch][operator][slot of PST_MAX_PARAMS] accumulators */
     uint32_t *param_row;  /* [parameter] row in program->params, or PST_NONE */
+    struct pst_gathers gathers;
+    uint32_t *gathered; /* [row of params] the buffer in which it was gathered last */
     struct {
         size_t values, calls, operands, parts, copies;
     } room; /* of growing arrays that become the program's */
@@ -178,6 +181,17 @@ const struct pst_program_meeting *pst_build_meeting(struct pst_builder *b,
 /* That of SCATTER, which sums a gradient of a parameter that the stage uses. */
 const struct pst_program_meeting *pst_build_scatter(struct pst_builder *b, uint32_t stage,
                                                     uint32_t parameter, uint32_t scratch);
+
+/* That of GATHER in a pass: parameters of one bucket, of which all have their place. */
+const struct pst_program_meeting *pst_build_gather(struct pst_builder *b, uint32_t stage,
+                                                   const uint32_t *parameters, uint32_t n);
+
+/* program_weights.c: the parameters that a kernel reads, by mask. Before its call is made, those in
+   pieces are gathered, but for what the pass has. */
+void pst_build_params(struct pst_builder *b, const struct pst_program_call *call,
+                      const struct pst_op *op, uint64_t mask);
+void pst_build_gathered(struct pst_builder *b, uint32_t stage, uint32_t microbatch, uint32_t node,
+                        uint64_t mask);
 
 /* program_build.c: tables of all stages. */
 void pst_build_tables(struct pst_builder *b);

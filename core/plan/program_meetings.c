@@ -268,6 +268,33 @@ static const struct pst_program_meeting *make_gather(struct pst_builder *b,
     return meeting;
 }
 
+const struct pst_program_meeting *pst_build_gather(struct pst_builder *b, uint32_t stage,
+                                                   const uint32_t *parameters, uint32_t n)
+{
+    const struct pst_shards *shards = &b->stages[stage].shards;
+    struct pst_program_meeting *meeting = make_meeting(b, PST_MEET_GATHER, stage);
+    uint32_t *sources = pst_arena_none(&b->program->arena, (size_t)n * shards->n);
+    struct parts parts = {NULL, 0};
+
+    parts.rows = pst_arena_array(&b->program->arena, (size_t)n * shards->n, sizeof *parts.rows);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct pst_parameter *parameter = &b->graph->params[parameters[i]];
+        const uint32_t row = b->param_row[parameters[i]], first = parts.n;
+
+        add_buffer(&parts, shards, parameters[i], b->gathered[row], parameter->elems,
+                   pst_dtype_bytes(parameter->dtype));
+        for (uint32_t p = first; p < parts.n; p++) {
+            sources[p] = parts.rows[p].owner == b->stages[stage].replica
+                             ? b->program->params[row].versions[0]
+                             : PST_NONE;
+        }
+    }
+    meeting->parts = parts.rows;
+    meeting->n_parts = parts.n;
+    meeting->sources = sources;
+    return meeting;
+}
+
 const struct pst_program_meeting *pst_build_meeting(struct pst_builder *b,
                                                     const struct pst_program_section *section,
                                                     const struct pst_instr *instr)

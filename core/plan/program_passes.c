@@ -31,34 +31,6 @@ static uint32_t activation_of(const struct pst_builder *b, uint32_t s, uint32_t 
     return *act;
 }
 
-/* The version that a call reads, as a number modulo those that there are: of its update, the one
-   that this will overwrite. */
-static uint32_t version_of(const struct pst_builder *b, const struct pst_program_call *call,
-                           uint32_t stage)
-{
-    const struct pst_stage_build *build = &b->stages[stage];
-    uint32_t j = call->first_sample / b->plan->stages[stage].microbatch_size;
-
-    return b->batches.newest
-               ? b->section.phase
-               : b->section.phase * (build->n_batch / build->n_unit) + j / build->n_unit + 1;
-}
-
-static void set_params(struct pst_builder *b, const struct pst_program_call *call,
-                       const struct pst_op *op, uint64_t mask)
-{
-    struct pst_operands at = pst_operands_of(op);
-
-    for (uint32_t i = 0; i < op->n_param; i++) {
-        if (op->param[i] != PST_NONE && (mask >> i & 1)) {
-            const struct pst_program_param *row = &b->program->params[b->param_row[op->param[i]]];
-
-            pst_build_set(b, call, at.p + i,
-                          row->versions[version_of(b, call, row->stage) % row->n_versions]);
-        }
-    }
-}
-
 /* Sets the operands that a kernel reads: inputs, parameters and results, by the masks x, p, y. */
 static void set_reads(struct pst_builder *b, const struct pst_program_call *call, uint32_t s,
                       uint32_t j, uint64_t x, uint64_t p, uint64_t y)
@@ -71,7 +43,7 @@ static void set_reads(struct pst_builder *b, const struct pst_program_call *call
             pst_build_set(b, call, at.x + i, activation_of(b, s, j, op->in[i]));
         }
     }
-    set_params(b, call, op, p);
+    pst_build_params(b, call, op, p);
     for (uint32_t i = 0; i < op->n_out; i++) {
         if (y >> i & 1) {
             pst_build_set(b, call, at.y + i, *pst_build_act(b, s, j, op->out[i]));
@@ -115,8 +87,10 @@ static void forward_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t
 {
     const struct pst_op *op = pst_build_op(b, s, node);
     struct pst_operands at = pst_operands_of(op);
-    struct pst_program_call *call = pst_build_kernel(b, s, j, node, 0);
+    struct pst_program_call *call;
 
+    pst_build_gathered(b, s, j, node, UINT64_MAX);
+    call = pst_build_kernel(b, s, j, node, 0);
     call->replay = replay;
     set_reads(b, call, s, j, UINT64_MAX, UINT64_MAX, 0);
     set_past(b, call, s, j);
@@ -239,6 +213,7 @@ static void weights_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t
     if (!grad->has_w) {
         return;
     }
+    pst_build_gathered(b, s, j, node, grad->w_reads_p);
     call = pst_build_kernel(b, s, j, node, 2);
     set_reads(b, call, s, j, grad->w_reads_x, grad->w_reads_p, grad->w_reads_y);
     if (grad->w_reads_dy) {
@@ -432,10 +407,13 @@ static void backward_kernel(struct pst_builder *b, uint32_t s, uint32_t j, uint3
     const struct pst_op_grad *grad = &b->stages[s].grad[node];
     struct pst_operands at = pst_operands_of(op);
     struct pst_micro *micro = &b->stages[s].micros[j];
-    struct pst_program_call *call = pst_build_kernel(b, s, j, node, 1);
+    struct pst_program_call *call;
     uint64_t added = 0;
-    uint32_t first = call->first_operand;
+    uint32_t first;
 
+    pst_build_gathered(b, s, j, node, grad->b_reads_p);
+    call = pst_build_kernel(b, s, j, node, 1);
+    first = call->first_operand;
     set_reads(b, call, s, j, grad->b_reads_x, grad->b_reads_p, grad->b_reads_y);
     set_past(b, call, s, j);
     set_dpast(b, call, s, j, node);

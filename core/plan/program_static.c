@@ -67,18 +67,18 @@ static void add_accumulators(struct pst_builder *b, uint32_t index, uint32_t sta
 }
 
 void pst_static_parts(const struct pst_parameter *parameter, uint64_t shard_elems,
-                      uint32_t n_versions, uint32_t optimizer_slots, pst_static_part *part,
-                      void *context)
+                      uint64_t kept_elems, uint32_t n_versions, uint32_t optimizer_slots,
+                      pst_static_part *part, void *context)
 {
     bool f32 = parameter->dtype == PST_F32;
     uint64_t bytes = shard_elems * 4;
 
-    if (f32 || bytes > 0) {
-        part(context, PST_V_WEIGHT, 0, f32 ? parameter->elems * 4 : bytes);
+    if (f32 ? kept_elems > 0 : bytes > 0) {
+        part(context, PST_V_WEIGHT, 0, f32 ? kept_elems * 4 : bytes);
     }
-    for (uint32_t v = f32 ? 1 : 0; v < n_versions; v++) {
+    for (uint32_t v = f32 ? 1 : 0; v < n_versions && kept_elems > 0; v++) {
         part(context, f32 ? PST_V_WEIGHT : PST_V_WORKING, v,
-             parameter->elems * pst_dtype_bytes(parameter->dtype));
+             kept_elems * pst_dtype_bytes(parameter->dtype));
     }
     if (parameter->n_users > 1 && bytes > 0) {
         part(context, PST_V_TIE, 0, bytes);
@@ -144,10 +144,11 @@ static void add_parameter(struct pst_builder *b, uint32_t index)
         .shard = pst_shard_of(&b->stages[stage].shards, b->graph, index, b->stages[stage].replica),
         .owner = is_owner(b, index),
     };
-    parts = (struct parts){b, row,
-                           pst_arena_array(&b->program->arena, row->n_versions, sizeof(uint32_t))};
-    pst_static_parts(parameter, row->shard.elems, row->n_versions, b->plan->optimizer_slots,
-                     add_part, &parts);
+    row->kept = pst_plan_gathers(b->plan, stage, index) ? row->shard
+                                                        : (struct pst_shard){0, parameter->elems};
+    parts = (struct parts){b, row, pst_arena_none(&b->program->arena, row->n_versions)};
+    pst_static_parts(parameter, row->shard.elems, row->kept.elems, row->n_versions,
+                     b->plan->optimizer_slots, add_part, &parts);
     row->versions = parts.versions;
     row->working = parts.versions[0];
     add_accumulators(b, index, stage, row);
@@ -199,6 +200,8 @@ void pst_build_static(struct pst_builder *b)
     for (uint32_t p = 0; p < graph->n_params; p++) {
         add_parameter(b, p);
     }
+    b->gathered = pst_arena_none(&b->arena, program->n_params);
+    pst_gathers_init(&b->gathers, b->plan, graph, &b->arena);
     for (uint32_t s = 0; s < b->plan->n_stages; s++) {
         add_room(b, s);
     }

@@ -153,6 +153,11 @@ bool pst_plan_scatters(const struct pst_plan *plan, uint32_t stage, uint32_t par
     return plan->zero >= 2 && pst_plan_cuts(plan, stage, parameter);
 }
 
+bool pst_plan_gathers(const struct pst_plan *plan, uint32_t stage, uint32_t parameter)
+{
+    return plan->zero >= 3 && pst_plan_cuts(plan, stage, parameter);
+}
+
 void pst_plan_shards(const struct pst_plan *plan, const struct pst_graph *graph, uint32_t stage,
                      struct pst_arena *arena, struct pst_shards *ret_shards)
 {

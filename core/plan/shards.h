@@ -63,6 +63,9 @@ bool pst_plan_cuts(const struct pst_plan *plan, uint32_t stage, uint32_t paramet
 /* Are its gradients summed over the replicas in each pass that makes them, and accumulated in
    pieces (ZeRO 2: section 5.2)? */
 bool pst_plan_scatters(const struct pst_plan *plan, uint32_t stage, uint32_t parameter);
+/* Does each replica keep a piece of what passes read of it, so that these gather it (ZeRO 3:
+   section 5.3)? */
+bool pst_plan_gathers(const struct pst_plan *plan, uint32_t stage, uint32_t parameter);
 /* The piece of a tied parameter that is cut for n members. */
 struct pst_shard pst_shard_tied(const struct pst_graph *graph, uint32_t parameter, uint32_t n,
                                 uint32_t member);

@@ -204,7 +204,7 @@ static void add_static_bytes(struct pst_planner *planner, const struct pst_op *o
                 pst_value_align(parameter->elems * 4); /* accumulator: one per using operator */
             if (scratch->param_stamp[p] != scratch->stamp) {
                 pst_static_parts(parameter, pst_shard_of(shards, planner->in.graph, p, m).elems,
-                                 versions, planner->in.optimizer_slots, add_bytes, &bytes[m]);
+                                 parameter->elems, versions, planner->in.optimizer_slots, add_bytes, &bytes[m]);
             }
         }
         if (p != PST_NONE) {

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * When passes gather weights whose replicas keep pieces (ZeRO 3: Rajbhandari et al., SC 2020,
+ * section 5.3): before the first kernel that reads one, all parameters of its layer in the stage
+ * come at once, or a tied one alone. Of these buckets the last PST_GATHERED_BUCKETS are there, and
+ * what one operator reads; one that is read again after that is gathered again.
+ */
+#ifndef PST_PLAN_GATHERS_H
+#define PST_PLAN_GATHERS_H
+
+#include "plan/plan.h"
+
+enum { PST_GATHERED_BUCKETS = 2 };
+
+/* What is there, as a pass goes on. One thread. */
+struct pst_gathers {
+    const struct pst_plan *plan;
+    const struct pst_graph *graph;
+    uint32_t *number;   /* [parameter] of the gather that it came with last; NULL: zero < 3 */
+    uint32_t *bucket;   /* of the last gather */
+    uint32_t n, before; /* gathers so far; those of earlier passes */
+};
+
+/* Arrays come from the arena. */
+void pst_gathers_init(struct pst_gathers *gathers, const struct pst_plan *plan,
+                      const struct pst_graph *graph, struct pst_arena *arena);
+/* A pass begins, with nothing. */
+void pst_gathers_begin(struct pst_gathers *gathers);
+/* The operator at `node` of the stage reads the parameter. Returns how many parameters are gathered
+   for that, 0: it is there, or is never gathered. *ret_bucket: which; good until the next call. */
+uint32_t pst_gathers_need(struct pst_gathers *gathers, uint32_t stage, uint32_t node,
+                          uint32_t parameter, const uint32_t **ret_bucket);
+
+#endif
