@@ -238,6 +238,9 @@ static pst_status bind_call(struct exec_rank *rank, struct exec_list *list, uint
                         from->first_sample, from->samples, batch);
     }
     list->has_loss |= from->kind == PST_C_LOSS && part == 0; /* all parts have the same */
+    if (from->kind == PST_C_SCATTER) {
+        exec_bind_scatter(rank, list, index);
+    }
     if (from->kind != PST_C_KERNEL) {
         return PST_OK;
     }

@@ -31,10 +31,10 @@ struct exec_instr {
     struct exec_visit *visit; /* of what is posted: that it was posted in; NULL: not recorded */
 };
 
-/* A call in which the parts of a replica meet (graph/split.h). */
+/* A call in which the parts of a replica meet (graph/split.h), or replicas: SCATTER. */
 struct exec_parts {
     struct pst_meeting meeting;
-    const void *own; /* what the rank brings, sample by sample */
+    const void *own; /* what the rank brings, sample by sample; SCATTER: its piece of the sum */
     uint32_t me;     /* which member it is */
 };
 
@@ -74,6 +74,8 @@ void exec_kernels_destroy(struct exec_rank *rank);
    rank. */
 const struct pst_meeting *exec_bind_meeting(struct exec_rank *rank, const struct pst_instr *instr,
                                             const struct pst_program_meeting *from);
+/* sums.c: that of a SCATTER. */
+void exec_bind_scatter(struct exec_rank *rank, struct exec_list *list, uint32_t call);
 /* sums.c: the meeting of a call of this stage; it lives as long as the rank. */
 pst_status exec_bind_parts(struct exec_rank *rank, struct exec_list *list,
                            const struct pst_plan_stage *stage, uint32_t call,

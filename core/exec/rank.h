@@ -29,7 +29,7 @@ struct exec_param {
     uint32_t n_versions;
     void **versions; /* that passes read, in turn (plan/program.h); f32: masters */
     float *grads[2]; /* of the shard, summed over all users, of even and odd batches */
-    float *staging;  /* room for all elements while no step is in flight: an accumulator */
+    float *staging;  /* room for all elements while no step is in flight */
     float *slots[2]; /* of the shard */
 };
 
@@ -128,7 +128,7 @@ pst_status exec_run_call(struct exec_rank *rank, struct exec_list *list, uint32_
 /* Fails where the rank is told to, at a point of PENSTOCK_FAULT. */
 pst_status exec_fault(const struct exec_rank *rank, const char *point, struct pst_error *err);
 
-/* sums.c: the parts of a replica meet in a call. */
+/* sums.c: the parts of a replica, or replicas, meet in a call. */
 pst_status exec_meet_parts(struct exec_rank *rank, const struct exec_list *list, uint32_t call,
                            struct pst_error *err);
 /* Posts the meeting of TIE, REDUCE or GATHER. */

@@ -61,6 +61,21 @@ static void bind_versions(struct exec_rank *rank, const struct pst_program_param
     }
 }
 
+/* Where an accumulator is a piece, the buffers of passes have room: a W leaves all of the gradient
+   there. */
+static float *staging_of(const struct exec_rank *rank, const struct pst_program_param *from,
+                         uint64_t elems)
+{
+    const struct pst_program *program = rank->exec->config.programs[rank->index];
+    const uint32_t whole = from->grads[0];
+
+    if (whole != PST_NONE && program->values[whole].bytes >= elems * sizeof(float)) {
+        return exec_value(rank, program, whole);
+    }
+    PST_ASSERT(program->arena_bytes - program->static_bytes >= elems * sizeof(float));
+    return (float *)(rank->base + program->static_bytes);
+}
+
 static void bind_params(struct exec_rank *rank)
 {
     const struct pst_graph *graph = rank->exec->config.graph;
@@ -69,7 +84,8 @@ static void bind_params(struct exec_rank *rank)
     for (uint32_t i = 0; i < program->n_params; i++) {
         const struct pst_program_param *from = &program->params[i];
         const struct pst_parameter *parameter = &graph->params[from->parameter];
-        const uint64_t begin = from->tie != PST_NONE ? 0 : from->shard.first; /* a sum is a shard */
+        const uint64_t begin = /* a sum is a shard */
+            from->tie != PST_NONE ? 0 : from->shard.first - from->grad_first;
         uint32_t even = from->tie != PST_NONE ? from->tie : from->grads[0];
         uint32_t odd = from->tie == PST_NONE && rank->exec->config.plan->deferred_step
                            ? from->grads[from->n_grads]
@@ -90,7 +106,7 @@ static void bind_params(struct exec_rank *rank)
             .weights = parameter->dtype == PST_F32 ? NULL : exec_value(rank, program, from->weight),
             .grads = {(float *)exec_value(rank, program, even) + begin,
                       (float *)exec_value(rank, program, odd) + begin},
-            .staging = exec_value(rank, program, from->grads[0]),
+            .staging = staging_of(rank, from, parameter->elems),
             .slots = {exec_value(rank, program, from->optimizer[0]),
                       exec_value(rank, program, from->optimizer[1])},
         };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Meetings of ranks: sums of gradients, gathers of weights, conversions between the parts of a
- * replica; the replicas' running statistics, which are those of the first of them where something
- * reads them; their losses.
+ * Meetings of ranks: sums of gradients, gathers of weights; inside passes conversions between the
+ * parts of a replica; the replicas' running statistics, which are those of the first of them where
+ * something reads them; their losses.
  */
 #include "exec/state.h"
 
@@ -20,11 +20,10 @@ static const char *name_of(const struct pst_instr *instr)
                                        : "sum over replicas";
 }
 
-const struct pst_meeting *exec_bind_meeting(struct exec_rank *rank, const struct pst_instr *instr,
-                                            const struct pst_program_meeting *from)
+static void bind_meeting(struct exec_rank *rank, const char *name,
+                         const struct pst_program_meeting *from, struct pst_meeting *meeting)
 {
     const struct pst_program *program = rank->exec->config.programs[rank->index];
-    struct pst_meeting *meeting = pst_arena_array(&rank->memory, 1, sizeof *meeting);
     struct pst_meet_part *parts = pst_arena_array(&rank->memory, from->n_parts, sizeof *parts);
     const void **src = pst_arena_array(&rank->memory, from->n_sources, sizeof *src);
 
@@ -42,7 +41,7 @@ const struct pst_meeting *exec_bind_meeting(struct exec_rank *rank, const struct
         };
     }
     *meeting = (struct pst_meeting){.kind = from->kind,
-                                    .name = name_of(instr),
+                                    .name = name,
                                     .members = from->members,
                                     .n_members = from->n_members,
                                     .n_src = from->n_sources > 0 ? from->n_sources : 1,
@@ -50,7 +49,32 @@ const struct pst_meeting *exec_bind_meeting(struct exec_rank *rank, const struct
                                     .n_parts = from->n_parts,
                                     .order = from->order,
                                     .n_order = from->n_order};
+}
+
+const struct pst_meeting *exec_bind_meeting(struct exec_rank *rank, const struct pst_instr *instr,
+                                            const struct pst_program_meeting *from)
+{
+    struct pst_meeting *meeting = pst_arena_array(&rank->memory, 1, sizeof *meeting);
+
+    bind_meeting(rank, name_of(instr), from, meeting);
     return meeting;
+}
+
+void exec_bind_scatter(struct exec_rank *rank, struct exec_list *list, uint32_t call)
+{
+    const struct pst_program_call *from = &list->program->calls[call];
+    struct exec_parts *parts = pst_arena_array(&rank->memory, 1, sizeof *parts);
+
+    bind_meeting(rank, "sum of a gradient over replicas", from->meeting, &parts->meeting);
+    parts->meeting.lane = PST_MEET_PARTS;
+    for (uint32_t m = 0; m < from->meeting->n_members; m++) {
+        parts->me = from->meeting->members[m] == rank->index ? m : parts->me;
+    }
+    for (uint32_t p = 0; p < parts->meeting.n_parts; p++) {
+        parts->own =
+            parts->meeting.parts[p].owner == parts->me ? parts->meeting.parts[p].dst : parts->own;
+    }
+    list->parts[call] = parts;
 }
 
 /* Posts it; a failure says that the rank cannot post `what` `whose`. */
@@ -87,7 +111,7 @@ pst_status exec_post_meeting(struct exec_rank *rank, struct exec_list *list, uin
     return status;
 }
 
-/* --- parts of a replica ------------------------------------------------------------------------*/
+/* --- inside passes -----------------------------------------------------------------------------*/
 
 /* Samples are outermost, so what is not summed whole has a piece of each member in each sample. */
 static void bind_pieces(struct exec_rank *rank, struct exec_parts *parts,
@@ -172,26 +196,55 @@ static void bring_own(struct exec_rank *rank, const struct exec_parts *parts)
     }
 }
 
+/* Adds the rank's piece of what SCATTER has summed to what it has of earlier micro-batches. */
+static void add_piece(struct exec_rank *rank, const struct exec_list *list,
+                      const struct pst_program_call *from, const void *piece)
+{
+    const struct pst_device_ops *device = rank->exec->config.device;
+    float *sum = exec_value(rank, list->program, list->program->operands[from->first_operand]);
+
+    if (from->elems > 0 && from->begins) {
+        device->refresh(rank->device, sum, piece, PST_F32, from->elems);
+    } else if (from->elems > 0) {
+        device->accumulate(rank->device, sum, piece, from->elems);
+    }
+}
+
+static void tell_call(const struct exec_rank *rank, const struct exec_list *list,
+                      const struct pst_program_call *from, struct pst_error *err)
+{
+    const bool scatter = from->kind == PST_C_SCATTER;
+
+    pst_error_detail(err, "%s %s, pass %c, samples %u + %u on rank %u\n",
+                     scatter ? "parameter" : "operator",
+                     scatter ? list->graph->params[from->op].name : list->graph->ops[from->op].name,
+                     scatter                      ? 'W'
+                     : from->pass == PST_KERNEL_F ? 'F'
+                                                  : 'B',
+                     from->first_sample, from->samples, rank->index);
+}
+
 pst_status exec_meet_parts(struct exec_rank *rank, const struct exec_list *list, uint32_t call,
                            struct pst_error *err)
 {
     const struct exec_parts *parts = list->parts[call];
     const struct pst_program_call *from = &list->program->calls[call];
-    const char pass = from->pass == PST_KERNEL_F ? 'F' : 'B';
     pst_request request = 0;
     pst_status status = exec_fault(rank, "meet", err);
 
     if (status == PST_OK) {
         bring_own(rank, parts);
-        status =
-            post_meeting(rank, &parts->meeting, &request, "a meeting of operator", from->op, err);
+        status = post_meeting(rank, &parts->meeting, &request,
+                              from->kind == PST_C_SCATTER ? "a meeting of parameter"
+                                                          : "a meeting of operator",
+                              from->op, err);
     }
     PST_TRY(status,
             rank->exec->config.transport->wait(rank->exec->transport, rank->index, request, err));
     if (status != PST_OK) {
-        pst_error_detail(err, "operator %s, pass %c, samples %u + %u on rank %u\n",
-                         list->graph->ops[from->op].name, pass, from->first_sample, from->samples,
-                         rank->index);
+        tell_call(rank, list, from, err);
+    } else if (from->kind == PST_C_SCATTER) {
+        add_piece(rank, list, from, parts->own);
     }
     return status;
 }

@@ -175,6 +175,9 @@ void pst_build_static(struct pst_builder *b);
 const struct pst_program_meeting *pst_build_meeting(struct pst_builder *b,
                                                     const struct pst_program_section *section,
                                                     const struct pst_instr *instr);
+/* That of SCATTER, which sums a gradient of a parameter that the stage uses. */
+const struct pst_program_meeting *pst_build_scatter(struct pst_builder *b, uint32_t stage,
+                                                    uint32_t parameter, uint32_t scratch);
 
 /* program_build.c: tables of all stages. */
 void pst_build_tables(struct pst_builder *b);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Meetings of ranks in a program: REDUCE sums the gradients of a stage over its replicas, TIE those
+ * Meetings of ranks in a program: REDUCE sums the gradients of a stage over its replicas, SCATTER
+ * one of them inside a pass, TIE those
  * of a tied parameter over its uses, GATHER brings the pieces of a stage's new weights together;
  * each among equal parts.
  */
@@ -90,7 +91,7 @@ static uint32_t count_grads(const struct pst_program *program)
     return n;
 }
 
-/* The accumulators of the stage's uses of each parameter. */
+/* The accumulators of the stage's uses of each parameter, but for those whose passes sum. */
 static const struct pst_program_meeting *make_reduce(struct pst_builder *b,
                                                      const struct pst_program_section *section,
                                                      uint32_t stage)
@@ -108,12 +109,34 @@ static const struct pst_program_meeting *make_reduce(struct pst_builder *b,
         const struct pst_parameter *parameter = &b->graph->params[row->parameter];
 
         for (uint32_t g = 0; g < row->n_grads; g++) {
-            if (b->stage_of[parameter->users[row->grad_users[g]]] == stage) {
+            if (b->stage_of[parameter->users[row->grad_users[g]]] == stage &&
+                !pst_plan_scatters(b->plan, stage, row->parameter)) {
                 add_buffer(&parts, shards, row->parameter, row->grads[parity * row->n_grads + g],
                            parameter->elems, sizeof(float));
             }
         }
     }
+    meeting->parts = parts.rows;
+    meeting->n_parts = parts.n;
+    return meeting;
+}
+
+/* --- SCATTER -----------------------------------------------------------------------------------*/
+
+const struct pst_program_meeting *pst_build_scatter(struct pst_builder *b, uint32_t stage,
+                                                    uint32_t parameter, uint32_t scratch)
+{
+    const struct pst_shards *shards = &b->stages[stage].shards;
+    struct pst_program_meeting *meeting;
+    struct parts parts = {NULL, 0};
+
+    if (b->classes != NULL && b->classes->recording) {
+        return NULL;
+    }
+    meeting = make_meeting(b, PST_MEET_SUM, stage);
+    parts.rows = pst_arena_array(&b->program->arena, shards->n, sizeof *parts.rows);
+    add_buffer(&parts, shards, parameter, scratch, b->graph->params[parameter].elems,
+               sizeof(float));
     meeting->parts = parts.rows;
     meeting->n_parts = parts.n;
     return meeting;
@@ -142,11 +165,11 @@ static const struct pst_program_meeting *make_merge(struct pst_builder *b,
 
             if (b->stage_of[op] == stage &&
                 (b->graph->ops[op].partial >> parameter->user_slots[user] & 1) != 0) {
-                parts.rows[parts.n++] =
-                    (struct pst_program_meet_part){.value = row->grads[parity * row->n_grads + g],
-                                                   .owner = PST_NONE,
-                                                   .begin = row->shard.first * sizeof(float),
-                                                   .bytes = row->shard.elems * sizeof(float)};
+                parts.rows[parts.n++] = (struct pst_program_meet_part){
+                    .value = row->grads[parity * row->n_grads + g],
+                    .owner = PST_NONE,
+                    .begin = (row->shard.first - row->grad_first) * sizeof(float),
+                    .bytes = row->shard.elems * sizeof(float)};
             }
         }
     }
@@ -206,7 +229,7 @@ static const struct pst_program_meeting *make_tie(struct pst_builder *b,
         .n_parts = row->shard.elems > 0 ? 1 : 0,
         .n_sources = row->n_grads,
         .sources = row->grads + (b->plan->deferred_step ? section->phase % 2 * row->n_grads : 0),
-        .source_begin = row->shard.first * sizeof(float),
+        .source_begin = (row->shard.first - row->grad_first) * sizeof(float),
         .order = (const uint32_t(*)[2])order,
         .n_order = parameter->n_users};
     tie->n_members = pst_plan_members(b->plan, instr, b->rank, members);

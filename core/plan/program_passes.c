@@ -5,7 +5,8 @@
  * Backward for weights: a kernel overwrites its gradient; that of the first micro-batch of an
  * update goes straight into the accumulators, every later one into a scratch buffer that is added
  * when all before it have been: the order of the sum is that of the micro-batches, of slices of a
- * sequence from the last to the first, whatever the schedule.
+ * sequence from the last to the first, whatever the schedule. Where replicas accumulate pieces
+ * (ZeRO 2) the first goes into a scratch buffer too, and each is summed over them before.
  *
  * Backward for inputs, with replays where the plan recomputes: operators are visited in reverse; a
  * gradient with two contributions is their sum in either order, with more it is added up from the
@@ -184,7 +185,31 @@ static uint32_t accumulator_of(const struct pst_builder *b, uint32_t s, uint32_t
     return b->grad_value[((size_t)parity * b->graph->n_ops + v) * PST_MAX_PARAMS + slot];
 }
 
-/* Adds the gradients of one node's parameters that wait to be added. */
+/* Adds the gradient of a use of a parameter that waits for that; over replicas where they have
+   pieces. */
+static void add_gradient(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node,
+                         uint32_t slot, uint32_t scratch)
+{
+    const uint32_t p = pst_build_op(b, s, node)->param[slot];
+    const bool scatters = pst_plan_scatters(b->plan, s, p);
+    const uint32_t turn = pst_graph_turn(b->graph, j);
+    struct pst_program_call *call =
+        pst_build_call(b, scatters ? PST_C_SCATTER : PST_C_ACCUMULATE, s, j, p, 3);
+
+    call->elems = b->graph->params[p].elems;
+    if (scatters) {
+        call->elems = b->program->params[b->param_row[p]].shard.elems;
+        call->begins = turn % b->stages[s].n_unit == 0;
+        call->meeting = pst_build_scatter(b, s, p, scratch);
+    }
+    if (call->elems > 0) {
+        pst_build_set(b, call, 0, accumulator_of(b, s, j, node, slot));
+    }
+    pst_build_set(b, call, 1, scratch);
+    b->tick++;
+}
+
+/* Adds the gradients of one node's parameters that wait for that. */
 static void add_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node)
 {
     const struct pst_op *op = pst_build_op(b, s, node);
@@ -192,17 +217,11 @@ static void add_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t nod
 
     for (uint32_t i = 0; i < op->n_param; i++) {
         uint32_t *scratch = &micro->scratch[b->stages[s].use_base[node] + i];
-        struct pst_program_call *call;
 
-        if (*scratch == PST_NONE) {
-            continue;
+        if (*scratch != PST_NONE) {
+            add_gradient(b, s, j, node, i, *scratch);
+            *scratch = PST_NONE;
         }
-        call = pst_build_call(b, PST_C_ACCUMULATE, s, j, op->param[i], 3);
-        call->elems = b->graph->params[op->param[i]].elems;
-        pst_build_set(b, call, 0, accumulator_of(b, s, j, node, i));
-        pst_build_set(b, call, 1, *scratch);
-        *scratch = PST_NONE;
-        b->tick++;
     }
 }
 
@@ -214,7 +233,7 @@ static void weights_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t
     struct pst_operands at = pst_operands_of(op);
     struct pst_micro *micro = &b->stages[s].micros[j];
     const uint32_t turn = pst_graph_turn(b->graph, j);
-    bool first = turn % b->stages[s].n_unit == 0;
+    const bool first = turn % b->stages[s].n_unit == 0;
     struct pst_program_call *call;
 
     if (!grad->has_w) {
@@ -235,7 +254,7 @@ static void weights_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t
             continue;
         }
         value = accumulator_of(b, s, j, node, i);
-        if (!first) {
+        if (!first || pst_plan_scatters(b->plan, s, op->param[i])) {
             value = pst_build_value(b, PST_V_SCRATCH, s, j, op->param[i], i,
                                     b->graph->params[op->param[i]].elems * 4);
             micro->scratch[b->stages[s].use_base[node] + i] = value;
@@ -243,7 +262,7 @@ static void weights_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t
         pst_build_set(b, call, at.dp + i, value);
     }
     b->tick++;
-    if (!first && turn == *b->stages[s].next_sum) {
+    if (turn == *b->stages[s].next_sum) {
         /* It is its turn: add at once, so that the scratch buffer is short-lived. */
         add_node(b, s, j, node);
     }

@@ -40,8 +40,11 @@ static void add_accumulators(struct pst_builder *b, uint32_t index, uint32_t sta
     uint32_t *grads =
         pst_arena_array(&b->program->arena, 2 * (size_t)parameter->n_users, sizeof *grads);
     uint32_t *users = pst_arena_array(&b->program->arena, parameter->n_users, sizeof *users);
+    const bool piece = pst_plan_scatters(b->plan, stage, index);
+    const uint64_t elems = piece ? row->shard.elems : parameter->elems;
     uint32_t n = 0;
 
+    row->grad_first = piece ? row->shard.first : 0;
     for (uint32_t parity = 0; parity < (b->plan->deferred_step ? 2 : 1); parity++) {
         row->n_grads = 0;
         for (uint32_t u = 0; u < parameter->n_users; u++) {
@@ -50,7 +53,7 @@ static void add_accumulators(struct pst_builder *b, uint32_t index, uint32_t sta
             if (!b->stages[b->stage_of[op]].local || slot >= PST_MAX_PARAMS) {
                 continue;
             }
-            grads[n] = add_static(b, PST_V_GRAD, stage, index, u, parameter->elems * 4);
+            grads[n] = elems > 0 ? add_static(b, PST_V_GRAD, stage, index, u, elems * 4) : PST_NONE;
             if (grads[n] != PST_NONE) {
                 b->program->values[grads[n]].microbatch = parity;
             }
