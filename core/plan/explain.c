@@ -24,6 +24,7 @@ static const char *const kind_names[PST_V_KINDS] = {
     [PST_V_RETURNED] = "back from other devices",
     [PST_V_GUEST] = "kept for other devices",
     [PST_V_PAST] = "gradients of earlier slices",
+    [PST_V_GATHERED] = "gathered parameters",
 };
 
 void pst_program_explain(const struct pst_program *program, struct pst_error *err)

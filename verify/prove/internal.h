@@ -68,7 +68,8 @@ struct pst_check {
     uint32_t **guest_tensors, *n_guest_tensors; /* [stage] what one consists of */
     bool *edge_grad;                            /* [edge] gradients flow back on it */
     bool *converts;                             /* [stage] it has conversions over parts */
-    bool *scatters;             /* [stage] its W and BW sum gradients over its replicas */
+    bool *scatters;             /* [stage] its W and BW sum gradients over its replicas; with zero 3
+                                   all of its passes gather weights from them */
     struct pst_check_cut *cuts; /* [edge] */
 };
 
@@ -212,6 +213,12 @@ static inline bool pst_check_scatters(const struct pst_check *check, uint32_t pa
     return check->plan->zero >= 2 && check->pieces[parameter] != NULL;
 }
 
+/* ZeRO 3: does each replica keep its piece of what passes read, which gather the rest? */
+static inline bool pst_check_gathers(const struct pst_check *check, uint32_t parameter)
+{
+    return check->plan->zero >= 3 && check->pieces[parameter] != NULL;
+}
+
 /* The element that accumulators of a parameter begin with, on a member that updates this piece. */
 static inline uint64_t pst_check_grad_first(const struct pst_check *check, uint32_t parameter,
                                             struct pst_shard piece)
@@ -236,6 +243,8 @@ void pst_check_parts(struct pst_check *check);
 uint64_t pst_check_meetings_within(const struct pst_check *check,
                                    const struct pst_program *program);
 void pst_check_within(struct pst_check *check, const uint64_t *meetings);
+/* May all ranks of a stage meet inside this pass? */
+bool pst_check_meets_replicas(const struct pst_check *check, const struct pst_instr *instr);
 void pst_check_find_meetings(struct pst_check *check); /* fills converts and scatters */
 /* May ranks meet inside this pass? */
 bool pst_check_meets(const struct pst_check *check, const struct pst_instr *instr);
@@ -244,8 +253,8 @@ bool pst_check_meets(const struct pst_check *check, const struct pst_instr *inst
    is not there. */
 uint32_t pst_check_group(const struct pst_check *check, const struct pst_instr *instr,
                          uint32_t rank, const uint32_t **ret_ranks);
-/* COMM4, of the replicas of a stage: a number that tells which gradients the W and BW of a program
-   sum, in which order, and what else meets there; the numbers of all ranks. */
+/* COMM4, of the replicas of a stage: a number that tells in which order the passes of a program sum
+   gradients and gather weights, and what else meets there; the numbers of all ranks. */
 uint64_t pst_check_scatters_within(struct pst_check *check, const struct pst_program *program);
 void pst_check_replicas(struct pst_check *check, const uint64_t *scatters);
 void pst_check_transfers(struct pst_check *check); /* PASS3 COMM1 COMM2; PASS7 */
@@ -270,6 +279,9 @@ void pst_check_meetings(struct pst_check *check, const struct pst_program *progr
 /* SHARD2 COMM4, of a SCATTER at an instruction, which sums this value. */
 void pst_check_scatter(struct pst_check *check, const struct pst_program *program, uint32_t instr,
                        const struct pst_program_call *call, uint32_t value);
+/* SHARD3 COMM4, of a GATHER in a pass. */
+void pst_check_gather(struct pst_check *check, const struct pst_program *program, uint32_t instr,
+                      const struct pst_program_call *call);
 /* SHARD4, of the square sums that NORM collects. */
 void pst_check_trees(struct pst_check *check, const struct pst_square_tree *trees, uint32_t n);
 void pst_check_pieces(struct pst_check *check, const struct pst_check_moved *ranks); /* COMM1 */

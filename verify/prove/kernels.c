@@ -113,6 +113,23 @@ static void check_version(struct pst_walk *walk, const struct pst_program_call *
     }
 }
 
+/* Gathered in the pass itself, or a version. */
+static void read_weights(struct pst_walk *walk, const struct pst_program_call *call, uint32_t v,
+                         uint32_t parameter)
+{
+    const struct pst_parameter *of = &walk->check->graph->params[parameter];
+    if (!pst_check_gathers(walk->check, parameter)) {
+        expect(walk, call, v, WEIGHT_KINDS, parameter, "a parameter");
+        check_version(walk, call, v, parameter);
+        return;
+    }
+    expect(walk, call, v, KIND(PST_V_GATHERED), parameter, "a parameter");
+    if (walk->program->values[v].first < walk->first_tick[walk->instr]) {
+        pst_walk_fault(walk, "SHARD3", "parameter %s was gathered for another pass", of->name);
+    }
+    pst_walk_read(walk, v, of->elems * pst_dtype_bytes(of->dtype), "a parameter");
+}
+
 /* The operands that the pass reads. */
 static void read_operands(struct pst_walk *walk, const struct pst_program_call *call,
                           const struct access *access, const uint32_t *operands)
@@ -136,8 +153,7 @@ static void read_operands(struct pst_walk *walk, const struct pst_program_call *
     for (uint32_t i = 0; i < op->n_param; i++) {
         if (has_bit(access->p, i) && op->param[i] != PST_NONE &&
             present(walk, operands[at.p + i], "a parameter")) {
-            expect(walk, call, operands[at.p + i], WEIGHT_KINDS, op->param[i], "a parameter");
-            check_version(walk, call, operands[at.p + i], op->param[i]);
+            read_weights(walk, call, operands[at.p + i], op->param[i]);
         }
     }
     for (uint32_t i = 0; i < op->n_out && !access->y_written; i++) {
@@ -438,6 +454,9 @@ void pst_walk_call(struct pst_walk *walk, const struct pst_program_call *call)
         break;
     case PST_C_SCATTER:
         pst_walk_scatter(walk, call, operands);
+        break;
+    case PST_C_GATHER:
+        pst_walk_gather(walk, call);
         break;
     default:
         if (present(walk, operands[1], "losses")) {

@@ -21,14 +21,21 @@ static uint64_t least_bytes(const struct pst_check *check, const struct pst_valu
     uint32_t samples = pst_plan_samples(&check->plan->stages[value->stage]);
     uint32_t member = pst_check_replica(check, rank, value->stage);
     struct pst_op_grad grad;
+    uint64_t elems;
     switch (value->kind) {
-    case PST_V_WORKING:
+    case PST_V_GATHERED:
         return graph->params[value->what].elems * pst_dtype_bytes(graph->params[value->what].dtype);
+    case PST_V_WORKING:
+        elems = member != PST_NONE && pst_check_gathers(check, value->what)
+                    ? pst_check_piece(check, value->what, member).elems
+                    : graph->params[value->what].elems;
+        return elems * pst_dtype_bytes(graph->params[value->what].dtype);
     case PST_V_WEIGHT:
     case PST_V_TIE:
     case PST_V_OPTIMIZER:
         if (member != PST_NONE &&
-            (value->kind != PST_V_WEIGHT || graph->params[value->what].dtype != PST_F32)) {
+            (value->kind != PST_V_WEIGHT || graph->params[value->what].dtype != PST_F32 ||
+             pst_check_gathers(check, value->what))) {
             return pst_check_piece(check, value->what, member).elems * sizeof(float);
         }
         return graph->params[value->what].elems * sizeof(float);

@@ -74,7 +74,9 @@ static void check_piece(const struct holder *h, const struct pst_program_param *
         return;
     }
     if (!holds_elems(h, row->weight,
-                     parameter->dtype == PST_F32 ? parameter->elems : h->piece.elems) ||
+                     parameter->dtype == PST_F32 && !pst_check_gathers(h->check, h->parameter)
+                         ? parameter->elems
+                         : h->piece.elems) ||
         !holds_elems(h, row->tie, h->piece.elems) ||
         !holds_elems(h, row->optimizer[0], h->piece.elems) ||
         !holds_elems(h, row->optimizer[1], h->piece.elems)) {
@@ -89,20 +91,45 @@ static void check_piece(const struct holder *h, const struct pst_program_param *
     }
 }
 
+/* A version has the elements that the rank keeps; of an empty piece there is none. */
+static bool is_version(const struct holder *h, uint32_t v, uint8_t kind, uint32_t number)
+{
+    const struct pst_parameter *parameter = &h->check->graph->params[h->parameter];
+    if (!pst_check_gathers(h->check, h->parameter)) {
+        return is(h, v, kind, h->parameter, number);
+    }
+    return h->piece.elems == 0 ? v == PST_NONE
+                               : is(h, v, kind, h->parameter, number) &&
+                                     h->program->values[v].bytes ==
+                                         h->piece.elems * pst_dtype_bytes(parameter->dtype);
+}
+
+static void check_kept(const struct holder *h, const struct pst_program_param *row)
+{
+    struct pst_shard kept = {0, h->check->graph->params[h->parameter].elems};
+    if (pst_check_gathers(h->check, h->parameter)) {
+        kept = h->piece.elems > 0 ? h->piece : row->shard;
+    }
+    if (row->kept.first != kept.first || row->kept.elems != kept.elems) {
+        rule_fault(h, "SHARD1", "it keeps other elements of the weights than it should");
+    }
+}
+
 static void check_weights(const struct holder *h, const struct pst_program_param *row)
 {
+    bool whole = !pst_check_gathers(h->check, h->parameter);
     bool f32 = h->check->graph->params[h->parameter].dtype == PST_F32;
     uint8_t kind = f32 ? PST_V_WEIGHT : PST_V_WORKING;
     const struct pst_plan *plan = h->check->plan;
     uint32_t n = row->stage < plan->n_stages ? pst_plan_slots(plan, row->stage) : 0;
-    if ((f32 || h->piece.elems > 0 ? !is(h, row->weight, PST_V_WEIGHT, h->parameter, 0)
-                                   : row->weight != PST_NONE) ||
-        !is(h, row->working, kind, h->parameter, 0)) {
+    if (((f32 && whole) || h->piece.elems > 0 ? !is(h, row->weight, PST_V_WEIGHT, h->parameter, 0)
+                                              : row->weight != PST_NONE) ||
+        !is_version(h, row->working, kind, 0)) {
         fault(h, "its weights are not where they should be");
     }
     bool right = row->n_versions == n && n > 0 && row->versions[0] == row->working;
     for (uint32_t v = 1; right && v < n; v++) {
-        right = is(h, row->versions[v], kind, h->parameter, v);
+        right = is_version(h, row->versions[v], kind, v);
     }
     if (!right) {
         fault(h, n > 1 ? "its rule needs several versions in buffers of their own"
@@ -176,6 +203,7 @@ static void check_row(const struct holder *h, const struct pst_program_param *ro
         lowest &= !is_local(h, parameter->users[u]) || stage >= row->stage;
     }
     check_piece(h, row);
+    check_kept(h, row);
     check_weights(h, row);
     check_accumulators(h, row);
     if (parameter->n_users > 1 && h->piece.elems > 0 ? !is(h, row->tie, PST_V_TIE, h->parameter, 0)

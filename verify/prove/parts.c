@@ -10,9 +10,10 @@
 
 #include <string.h>
 
-static bool sums_gradients(const struct pst_check *check, const struct pst_instr *instr)
+bool pst_check_meets_replicas(const struct pst_check *check, const struct pst_instr *instr)
 {
-    return (instr->op == PST_I_W || instr->op == PST_I_BW) && check->scatters[instr->stage];
+    return check->scatters[instr->stage] && (instr->op == PST_I_W || instr->op == PST_I_BW ||
+                                             (instr->op <= PST_I_R && check->plan->zero >= 3));
 }
 
 uint32_t pst_check_group(const struct pst_check *check, const struct pst_instr *instr,
@@ -24,7 +25,7 @@ uint32_t pst_check_group(const struct pst_check *check, const struct pst_instr *
         *ret_ranks = NULL;
         return 0;
     }
-    if (sums_gradients(check, instr)) {
+    if (pst_check_meets_replicas(check, instr)) {
         *ret_ranks = of->ranks;
         return of->n_ranks;
     }
@@ -37,7 +38,7 @@ bool pst_check_meets(const struct pst_check *check, const struct pst_instr *inst
 {
     return pst_check_is_pass(instr->op) &&
            ((instr->op != PST_I_W && check->converts[instr->stage]) ||
-            sums_gradients(check, instr));
+            pst_check_meets_replicas(check, instr));
 }
 
 /* By the rule that fills check->pieces, which plans that are illegal lack. */

@@ -91,6 +91,8 @@ bool pst_check_unroll_program(struct pst_check *check, const struct pst_program 
 /* All rules for a SCATTER; then, that no rank with an empty piece has missed one. */
 void pst_walk_scatter(struct pst_walk *walk, const struct pst_program_call *call,
                       const uint32_t *operands);
+/* All rules for a GATHER in a pass. */
+void pst_walk_gather(struct pst_walk *walk, const struct pst_program_call *call);
 void pst_walk_scatters_begin(struct pst_walk *walk); /* makes scattered */
 void pst_walk_scatters_end(struct pst_walk *walk);
 

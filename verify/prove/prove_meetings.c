@@ -326,3 +326,48 @@ void pst_check_scatter(struct pst_check *check, const struct pst_program *progra
     expect_end(&w, "SHARD2");
     expect_no_terms(&w);
 }
+
+static bool is_version_of(const struct pst_program *program, uint32_t value, uint32_t parameter)
+{
+    const struct pst_program_param *row = program->params;
+    while (row->parameter != parameter) {
+        row++;
+    }
+    return value == row->versions[0];
+}
+
+/* Whole buffers of parameters whose replicas keep pieces, of which each brings its own. */
+void pst_check_gather(struct pst_check *check, const struct pst_program *program, uint32_t instr,
+                      const struct pst_program_call *call)
+{
+    const struct pst_plan_stage *stage = &check->plan->stages[program->instrs[instr].stage];
+    struct walk w = {.check = check, .program = program, .instr = instr, .meeting = call->meeting};
+    const uint32_t replica = pst_plan_replica(stage, program->rank);
+    bool own = true;
+    if (w.meeting->kind != PST_MEET_GATHER || !are_replicas(&w, stage)) {
+        pst_check_instr(check, "COMM4", program->rank, instr,
+                        ": weights are not gathered from the replicas of the stage with this part, "
+                        "in their order");
+        return;
+    }
+    while (w.n_parts < w.meeting->n_parts && !w.wrong) {
+        const uint32_t value = w.meeting->parts[w.n_parts].value, first = w.n_parts;
+        const uint32_t p = program->values[value].what;
+        if (program->values[value].kind != PST_V_GATHERED || !pst_check_gathers(check, p)) {
+            pst_check_instr(check, "SHARD3", program->rank, instr,
+                            ": gathers into buffer %u, which is not for weights in pieces", value);
+            return;
+        }
+        expect_all(&w, p, value, pst_dtype_bytes(check->graph->params[p].dtype));
+        for (uint32_t i = first; i < w.n_parts && !w.wrong; i++) {
+            const uint32_t source = w.meeting->sources[i];
+            own = own && (w.meeting->parts[i].owner != replica
+                              ? source == PST_NONE
+                              : source < program->n_values && is_version_of(program, source, p));
+        }
+    }
+    if (!own) {
+        pst_check_instr(check, "SHARD3", program->rank, instr,
+                        ": it does not bring its pieces of the weights");
+    }
+}

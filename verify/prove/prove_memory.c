@@ -14,7 +14,8 @@
 static bool meeting_in_range(const struct pst_program *program, const struct pst_program_call *call)
 {
     const struct pst_program_meeting *meeting = call->meeting;
-    if ((meeting != NULL) != (call->kind == PST_C_SCATTER)) {
+    if ((meeting != NULL) != (call->kind == PST_C_SCATTER || call->kind == PST_C_GATHER) ||
+        (call->kind == PST_C_GATHER && meeting->sources == NULL)) {
         return false;
     }
     for (uint32_t i = 0; meeting != NULL && i < meeting->n_parts; i++) {
@@ -39,10 +40,10 @@ static bool call_in_range(const struct pst_check *check, const struct pst_progra
             return false;
         }
         count = pst_operands_of(&check->graph->ops[call->op]).count;
-    } else if (call->kind == PST_C_ACCUMULATE || call->kind == PST_C_SCATTER) {
+    } else if (call->kind == PST_C_ACCUMULATE || call->meeting != NULL) {
         limit = check->graph->n_params;
     }
-    if (call->kind > PST_C_SCATTER || !meeting_in_range(program, call) ||
+    if (call->kind > PST_C_GATHER || !meeting_in_range(program, call) ||
         (call->kind != PST_C_KERNEL && call->op >= limit) ||
         call->first_operand > program->n_operands ||
         count > program->n_operands - call->first_operand) {
@@ -99,7 +100,8 @@ static const char *value_fault(const struct pst_check *check, const struct pst_p
     const struct pst_graph *graph = check->graph;
     for (uint32_t v = 0; v < program->n_values; v++) {
         const struct pst_value *value = &program->values[v];
-        bool parameter = value->kind <= PST_V_OPTIMIZER || value->kind == PST_V_SCRATCH;
+        bool parameter = value->kind <= PST_V_OPTIMIZER || value->kind == PST_V_SCRATCH ||
+                         value->kind == PST_V_GATHERED;
         bool op = value->kind == PST_V_STATE || value->kind == PST_V_Z ||
                   value->kind == PST_V_WORKSPACE || value->kind == PST_V_PAST;
         uint32_t limit = parameter ? graph->n_params : op ? graph->n_ops : graph->n_tensors;

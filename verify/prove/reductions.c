@@ -68,10 +68,11 @@ static void note_gradient(const struct pst_check *check, const struct pst_instr 
     }
 }
 
-/* Does each replica of the stage update a piece? */
+/* Does each replica of the stage update a piece of what all of them keep? */
 static bool is_gathered(const struct pst_check *check, uint32_t stage)
 {
-    return check->plan->zero > 0 && pst_plan_replicas(&check->plan->stages[stage]) > 1;
+    return (check->plan->zero == 1 || check->plan->zero == 2) &&
+           pst_plan_replicas(&check->plan->stages[stage]) > 1;
 }
 
 static void note_gather(struct pst_check *check, uint32_t rank, uint32_t at, struct ending *ending)
@@ -79,8 +80,9 @@ static void note_gather(struct pst_check *check, uint32_t rank, uint32_t at, str
     uint32_t s = check->plan->devices[rank].body[at].stage;
     if (!is_gathered(check, s) || pst_check_place(check, rank, s) == PST_NONE) {
         pst_check_instr(check, "PASS10", rank, at, ", though %s",
-                        check->plan->zero == 0
-                            ? "every device updates whole parameters (zero = 0)"
+                        check->plan->zero == 0 ? "every device updates whole parameters (zero = 0)"
+                        : check->plan->zero == 3
+                            ? "passes gather what they read (zero = 3)"
                             : "this is no stage here that several devices update");
     } else {
         note(check, "PASS10", rank, at, ending->n, &ending->gather[(uint64_t)s * ending->n],

@@ -146,6 +146,25 @@ void pst_walk_scatter(struct pst_walk *walk, const struct pst_program_call *call
     walk->states[out].summed = walk->scattered[call->op][use];
 }
 
+/* One call gathers a buffer once. */
+void pst_walk_gather(struct pst_walk *walk, const struct pst_program_call *call)
+{
+    const struct pst_program_meeting *meeting = call->meeting;
+    const struct pst_instr *instr = &walk->program->instrs[walk->instr];
+    if (pst_check_replica(walk->check, walk->program->rank, instr->stage) == PST_NONE ||
+        !pst_check_meets_replicas(walk->check, instr)) {
+        pst_walk_fault(walk, "COMM4", "GATHER in a pass that its stage's devices begin apart");
+        return;
+    }
+    pst_check_gather(walk->check, walk->program, walk->instr, call);
+    for (uint32_t i = 0; i < meeting->n_parts; i++) {
+        const uint32_t v = meeting->parts[i].value;
+        if (i == 0 || meeting->parts[i - 1].value != v) {
+            pst_walk_write(walk, v, walk->program->values[v].bytes, "gathered weights");
+        }
+    }
+}
+
 /* --- the end of a list -------------------------------------------------------------------------*/
 
 /* The use makes gradients here that are added to an empty piece. */
@@ -197,7 +216,12 @@ static uint64_t add_call(const struct pst_check *check, const struct pst_program
                          const struct pst_program_call *call, const uint32_t *made_by,
                          uint64_t digest)
 {
-    if (call->kind == PST_C_SCATTER) {
+    if (call->kind == PST_C_GATHER) {
+        for (uint32_t i = 0; i < call->meeting->n_parts; i++) {
+            digest = pst_fnv1a(pst_fnv1a(digest, PST_C_GATHER),
+                               program->values[call->meeting->parts[i].value].what);
+        }
+    } else if (call->kind == PST_C_SCATTER) {
         uint32_t scratch = program->operands[call->first_operand + 1];
         digest = pst_fnv1a(pst_fnv1a(digest, PST_C_SCATTER), call->op);
         if (scratch != PST_NONE) {
@@ -220,7 +244,7 @@ uint64_t pst_check_scatters_within(struct pst_check *check, const struct pst_pro
     for (uint32_t i = 0; made_by != NULL && i < program->n_instrs; i++) {
         const struct pst_instr *instr = &program->instrs[i];
         const struct pst_program_instr *list = &program->lists[i];
-        if ((instr->op != PST_I_W && instr->op != PST_I_BW) || !check->scatters[instr->stage]) {
+        if (!pst_check_is_pass(instr->op) || !pst_check_meets_replicas(check, instr)) {
             continue;
         }
         digest = pst_fnv1a(pst_fnv1a(digest, instr->op), instr->stage);
@@ -248,9 +272,9 @@ void pst_check_replicas(struct pst_check *check, const uint64_t *scatters)
         first = check->plan->stages[check->rank_stages[at]].ranks[0];
         if (scatters[d] != scatters[first]) {
             pst_check_add(check, "COMM4", d, PST_NONE,
-                          "its W and BW sum gradients over the replicas that are others than "
-                          "those of device %u, which is the first of its stages, or in another "
-                          "order",
+                          "its passes sum gradients over the replicas, or gather weights, that are "
+                          "others than those of device %u, which is the first of its stages, or in "
+                          "another order",
                           first);
         }
     }

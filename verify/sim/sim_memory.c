@@ -42,6 +42,7 @@ static uint8_t kind_of(const struct pst_value *value)
         [PST_V_WEIGHT] = PST_MEM_PARAMS,
         [PST_V_WORKING] = PST_MEM_PARAMS,
         [PST_V_STATE] = PST_MEM_PARAMS,
+        [PST_V_GATHERED] = PST_MEM_PARAMS,
         [PST_V_GRAD] = PST_MEM_GRADS,
         [PST_V_TIE] = PST_MEM_GRADS,
         [PST_V_OPTIMIZER] = PST_MEM_OPTIMIZER,
