@@ -291,6 +291,7 @@ TEST(sums_inside_passes)
         {.n_stages = 1, .ranks = {0}, .replicas = {2}, .order = ORDER_GPIPE},
         {.n_stages = 2, .ranks = {0, 2}, .replicas = {2, 2}, .order = ORDER_1F1B},
         {.n_stages = 2, .ranks = {0, 2}, .replicas = {2, 2}, .order = ORDER_SPLIT},
+        {.n_stages = 2, .ranks = {0, 2}, .replicas = {2, 2}, .order = ORDER_REVERSE},
         {.n_stages = 2, .ranks = {0, 2}, .replicas = {2, 1}, .order = ORDER_1F1B},
         {.n_stages = 2, .ranks = {0, 1}, .replicas = {1, 2}, .order = ORDER_SPLIT},
     };
