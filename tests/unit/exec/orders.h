@@ -47,12 +47,14 @@ static inline uint32_t stage_on(const struct layout *layout, uint32_t rank)
     return s;
 }
 
-/* One stage: all forward, then all backward. */
-static inline uint32_t plain_order(uint32_t s, uint32_t m, struct pst_pass *order)
+/* One stage: all forward, then all backward, from the last micro-batch where that is asked for. */
+static inline uint32_t plain_order(const struct layout *layout, uint32_t s, uint32_t m,
+                                   struct pst_pass *order)
 {
     for (uint32_t j = 0; j < m; j++) {
         order[j] = (struct pst_pass){PST_PASS_F, s, j};
-        order[m + j] = (struct pst_pass){PST_PASS_BW, s, j};
+        order[m + j] =
+            (struct pst_pass){PST_PASS_BW, s, layout->order == ORDER_REVERSE ? m - 1 - j : j};
     }
     return 2 * m;
 }

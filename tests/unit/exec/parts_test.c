@@ -189,10 +189,10 @@ TEST(replicas)
 /* Each replica updates a piece of what its part has. */
 TEST(pieces)
 {
-    real_cuts = true;
+    real_cuts = 1;
     check("gpt", gpt, &(struct layout){1, {0}, ORDER_GPIPE, false, {2}}, 2, 0.5);
     check("gpt", gpt, &(struct layout){2, {0}, ORDER_1F1B, false, {2, 2}}, 2, 0);
-    real_cuts = false;
+    real_cuts = 0;
 }
 
 /* Results are rounded to 8 bits. */

@@ -49,8 +49,8 @@ static const char *real_kernels = "auto";
 /* On the cpu device, whatever device is tested. */
 static bool real_on_cpu;
 
-/* The next plan cuts state into pieces, one for each replica. */
-static bool real_cuts;
+/* The next plan cuts state into pieces, one for each replica: plan->zero. */
+static uint32_t real_cuts;
 
 /* Samples of the next graph are tokens of one text (pst_graph_decode). */
 static bool real_decodes;
@@ -186,15 +186,15 @@ static inline void lower_delayed(struct real *real, const struct layout *layout)
 static inline uint32_t order_of(const struct real *real, const struct layout *layout, uint32_t r,
                                 struct pst_pass *order)
 {
-    bool plain = layout->order == ORDER_GPIPE, replicas = layout->replicas[0] > 0;
+    bool plain = layout->order == ORDER_GPIPE || layout->order == ORDER_REVERSE;
+    bool replicas = layout->replicas[0] > 0;
     uint32_t s = replicas ? stage_on(layout, r) : r;
     uint32_t m = real->plan->stages[replicas ? s : 0].n_microbatches;
 
     if (replicas) {
-        return plain ? plain_order(s, m, order) : steady_order(layout, s, m, order);
+        return plain ? plain_order(layout, s, m, order) : steady_order(layout, s, m, order);
     }
-    return plain || layout->order == ORDER_REVERSE ? chunked_order(layout, r, m, order)
-                                                   : steady_order(layout, r, m, order);
+    return plain ? chunked_order(layout, r, m, order) : steady_order(layout, r, m, order);
 }
 
 static inline void lower_step(struct real *real, const struct layout *layout)
