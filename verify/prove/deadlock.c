@@ -173,29 +173,46 @@ bool pst_live_together(const struct pst_live *live, uint32_t rank, uint32_t othe
            a->list[a->pc].microbatch == b->list[b->pc].microbatch;
 }
 
-/* The last part that comes to a pass ends it for all; false: others are still to come. */
+/* In a circle, as the next one is the least likely to have come: ranks come mostly in their order,
+   and so n of them look n times in all. */
+uint32_t pst_live_awaited(const struct pst_live *live, uint32_t rank)
+{
+    const struct pst_live_rank *self = &live->ranks[rank];
+    const uint32_t *ranks;
+    uint32_t n = pst_check_group(live->check, &self->list[self->pc], rank, &ranks), at = 0;
+    while (at < n && ranks[at] != rank) {
+        at++;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        at = at + 1 < n ? at + 1 : 0;
+        if (!pst_live_together(live, rank, ranks[at])) {
+            return ranks[at];
+        }
+    }
+    return PST_NONE;
+}
+
+/* The last rank that comes to a pass ends it for all; false: others are still to come. */
 static bool come_to_pass(struct pst_live *live, uint32_t rank)
 {
     struct pst_live_rank *self = &live->ranks[rank];
-    const uint32_t *parts;
+    const uint32_t *ranks;
     uint32_t n;
     if (self->open[self->pc] == 0) {
         return true;
     }
     self->at_pass = true;
-    n = pst_check_replica_parts(live->check, self->list[self->pc].stage, rank, &parts);
+    n = pst_check_group(live->check, &self->list[self->pc], rank, &ranks);
     if (n == 0) { /* the stage is not here */
         finish_instr(live, rank, self->pc);
         return true;
     }
-    for (uint32_t p = 0; p < n; p++) {
-        if (!pst_live_together(live, rank, parts[p])) {
-            return false;
-        }
+    if (pst_live_awaited(live, rank) != PST_NONE) {
+        return false;
     }
-    for (uint32_t p = 0; p < n; p++) {
-        live->ranks[parts[p]].at_pass = false;
-        finish_instr(live, parts[p], live->ranks[parts[p]].pc);
+    for (uint32_t i = 0; i < n; i++) {
+        live->ranks[ranks[i]].at_pass = false;
+        finish_instr(live, ranks[i], live->ranks[ranks[i]].pc);
     }
     return true;
 }

@@ -3,14 +3,16 @@
  * One maximal run of the lists, without times. Lists are straight lines and every receive names its
  * source, so what one order of events reaches, every order reaches: one run decides.
  *
- *   list    stays at an instruction until all that it waits for has ended; at a pass or STEP, and
- * at TIE and NORM unless those are asynchronous, until it has ended; posts transfers, REDUCE, MERGE
- * and GATHER and moves on; a pass in which the parts of a replica may meet begins when all have
- * come to it. A real run needs at most these meetings, so it ends whatever this one ends
- *   queues  sends, receives and reductions of a rank, each first in first out: only the head may
- * go. ordered: one queue of transfers, adjacent ones form a group that goes as one channel the k-th
- * SEND from a to b goes with the k-th RECV there: when both are heads, or earlier while the channel
- * holds fewer messages than its capacity
+ * Lists: one stays at an instruction until all that it waits for has ended; at a pass or STEP, and
+ * at TIE and NORM unless those are asynchronous, until it has ended; it posts transfers, REDUCE,
+ * MERGE and GATHER and moves on. A pass in which the parts of a replica, or all ranks of a stage,
+ * may meet begins when all have come to it. A real run needs at most these meetings, so it ends
+ * whatever this one ends.
+ *
+ * Queues: sends, receives and reductions of a rank, each first in first out: only the head may go.
+ * Ordered: one queue of transfers, of which adjacent ones form a group that goes as one. In a
+ * channel the k-th SEND from a to b goes with the k-th RECV there: when both are heads, or earlier
+ * while the channel holds fewer messages than its capacity.
  *
  * Private to prove.
  */
@@ -47,7 +49,7 @@ struct pst_live_rank {
     uint32_t head[PST_LIVE_QUEUES];        /* nothing open of the queue before */
     uint32_t reductions_until;             /* reductions before this place are posted */
     bool arrived;                          /* the head reduction is counted at its meeting */
-    bool at_pass;                          /* the list has come to a pass of all parts */
+    bool at_pass;                          /* the list has come to a pass of several ranks */
     uint32_t group, group_end, group_left; /* ordered: the head group */
     bool group_active;
     bool queued;
@@ -88,8 +90,11 @@ void pst_live_report(struct pst_live *live);
 /* Which meeting a reduction of a rank is. */
 uint32_t pst_live_meeting_of(const struct pst_live *live, const struct pst_instr *instr,
                              uint32_t rank);
-/* Have both lists come to the same pass, of all parts of a replica? */
+/* Have both lists come to the same pass, which their ranks begin together? */
 bool pst_live_together(const struct pst_live *live, uint32_t rank, uint32_t other);
+/* The first rank, from this one on in a circle, whose list has not come to the pass at which the
+   list of this one is; PST_NONE: all have. */
+uint32_t pst_live_awaited(const struct pst_live *live, uint32_t rank);
 /* The head of a queue: posted and not ended; PST_NONE: none. */
 uint32_t pst_live_head(struct pst_live_rank *rank, enum pst_live_queue queue);
 static inline bool pst_live_is_transfer(uint32_t op)

@@ -104,16 +104,11 @@ static struct node next_of_transfer(const struct reporter *reporter, struct node
     return queue_of(reporter, peer, live->ranks[peer].list[partner].op);
 }
 
-/* The list of a part that has not come to the pass. */
-static struct node next_of_pass(const struct reporter *reporter, struct node node, uint32_t stage)
+/* The list of a rank that has not come to the pass. */
+static struct node next_of_pass(const struct reporter *reporter, struct node node)
 {
-    const struct pst_live *live = reporter->live;
-    const uint32_t *parts;
-    uint32_t n = pst_check_replica_parts(live->check, stage, node.rank, &parts), p = 0;
-    while (p < n && pst_live_together(live, node.rank, parts[p])) {
-        p++;
-    }
-    return p < n ? (struct node){parts[p], PST_LIVE_LIST} : NOWHERE;
+    uint32_t awaited = pst_live_awaited(reporter->live, node.rank);
+    return awaited != PST_NONE ? (struct node){awaited, PST_LIVE_LIST} : NOWHERE;
 }
 
 /* Returns the queue that the blocked queue waits for. */
@@ -131,7 +126,7 @@ static struct node next_of(struct reporter *reporter, struct node node)
         return queue_of(reporter, node.rank, rank->list[rank->list[at].waits[rank->n_waited]].op);
     }
     if (pst_check_meets(reporter->live->check, &rank->list[at])) {
-        return next_of_pass(reporter, node, rank->list[at].stage);
+        return next_of_pass(reporter, node);
     }
     return (struct node){node.rank, PST_LIVE_SUMS}; /* the list stays at its own reduction */
 }

@@ -68,7 +68,8 @@ struct pst_check {
     uint32_t **guest_tensors, *n_guest_tensors; /* [stage] what one consists of */
     bool *edge_grad;                            /* [edge] gradients flow back on it */
     bool *converts;                             /* [stage] it has conversions over parts */
-    struct pst_check_cut *cuts;                 /* [edge] */
+    bool *scatters;             /* [stage] its W and BW sum gradients over its replicas */
+    struct pst_check_cut *cuts; /* [edge] */
 };
 
 /* Adds a violation; device and instr are PST_NONE where they do not apply. */
@@ -204,6 +205,20 @@ static inline struct pst_shard pst_check_piece(const struct pst_check *check, ui
                : (struct pst_shard){0, check->graph->params[parameter].elems};
 }
 
+/* ZeRO 2: are its gradients summed over the replicas in each pass that makes them, and accumulated
+   in pieces? */
+static inline bool pst_check_scatters(const struct pst_check *check, uint32_t parameter)
+{
+    return check->plan->zero >= 2 && check->pieces[parameter] != NULL;
+}
+
+/* The element that accumulators of a parameter begin with, on a member that updates this piece. */
+static inline uint64_t pst_check_grad_first(const struct pst_check *check, uint32_t parameter,
+                                            struct pst_shard piece)
+{
+    return pst_check_scatters(check, parameter) ? piece.first : 0;
+}
+
 /* The rules, in the order in which they run. */
 void pst_check_form(struct pst_check *check);      /* FORM1 FORM2 WVER3 */
 void pst_check_layouts(struct pst_check *check);   /* SPLIT1 SPLIT2 SPLIT3 SPLIT4 */
@@ -221,12 +236,18 @@ void pst_check_parts(struct pst_check *check);
 uint64_t pst_check_meetings_within(const struct pst_check *check,
                                    const struct pst_program *program);
 void pst_check_within(struct pst_check *check, const uint64_t *meetings);
-void pst_check_find_meetings(struct pst_check *check); /* fills converts */
-/* May parts meet inside this pass? */
+void pst_check_find_meetings(struct pst_check *check); /* fills converts and scatters */
+/* May ranks meet inside this pass? */
 bool pst_check_meets(const struct pst_check *check, const struct pst_instr *instr);
-/* The parts of the replica of a stage that a rank is of, in their order. Returns how many. */
-uint32_t pst_check_replica_parts(const struct pst_check *check, uint32_t stage, uint32_t rank,
-                                 const uint32_t **ret_ranks);
+/* Those that begin such a pass together with a rank: all of its stage where its gradients are
+   summed in it, or the parts of the rank's replica, in their order. Returns how many; 0: the stage
+   is not there. */
+uint32_t pst_check_group(const struct pst_check *check, const struct pst_instr *instr,
+                         uint32_t rank, const uint32_t **ret_ranks);
+/* COMM4, of the replicas of a stage: a number that tells which gradients the W and BW of a program
+   sum, in which order, and what else meets there; the numbers of all ranks. */
+uint64_t pst_check_scatters_within(struct pst_check *check, const struct pst_program *program);
+void pst_check_replicas(struct pst_check *check, const uint64_t *scatters);
 void pst_check_transfers(struct pst_check *check); /* PASS3 COMM1 COMM2; PASS7 */
 /* guests.c, for transfers.c: the table; where EVICT or LOAD goes in it, NULL with a violation; the
    rules. */
@@ -246,6 +267,9 @@ void pst_check_gradients(struct pst_check *check); /* fills gradients */
 void pst_check_params(struct pst_check *check, const struct pst_program *program);
 /* SHARD2 SHARD3 COMM4; `phase` is that of the first batch. */
 void pst_check_meetings(struct pst_check *check, const struct pst_program *program, uint32_t phase);
+/* SHARD2 COMM4, of a SCATTER at an instruction, which sums this value. */
+void pst_check_scatter(struct pst_check *check, const struct pst_program *program, uint32_t instr,
+                       const struct pst_program_call *call, uint32_t value);
 /* SHARD4, of the square sums that NORM collects. */
 void pst_check_trees(struct pst_check *check, const struct pst_square_tree *trees, uint32_t n);
 void pst_check_pieces(struct pst_check *check, const struct pst_check_moved *ranks); /* COMM1 */

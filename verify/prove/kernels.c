@@ -198,7 +198,10 @@ static void write_gradients(struct pst_walk *walk, const struct pst_program_call
         }
         const struct pst_value *value = &walk->program->values[dp[i]];
         expect(walk, call, dp[i], SUMMAND_KINDS, op->param[i], "a weight gradient");
-        if (value->kind == PST_V_GRAD) {
+        if (value->kind == PST_V_GRAD && pst_check_scatters(walk->check, op->param[i])) {
+            pst_walk_fault(walk, "SHARD2",
+                           "a weight gradient goes to an accumulator that replicas sum");
+        } else if (value->kind == PST_V_GRAD) {
             uint32_t stage = walk->check->stage_of[call->op];
             const struct pst_parameter *parameter = &walk->check->graph->params[op->param[i]];
             if (value->slot >= parameter->n_users || parameter->users[value->slot] != call->op) {
@@ -373,6 +376,11 @@ static void visit_accumulate(struct pst_walk *walk, const struct pst_program_cal
                              const uint32_t *operands)
 {
     uint64_t bytes = call->elems * sizeof(float);
+    if (pst_check_scatters(walk->check, call->op)) {
+        pst_walk_fault(walk, "SHARD2", "a gradient of parameter %s is added before replicas sum it",
+                       walk->check->graph->params[call->op].name);
+        return;
+    }
     if (!present(walk, operands[0], "an accumulator") || !present(walk, operands[1], "a summand")) {
         return;
     }
@@ -427,6 +435,9 @@ void pst_walk_call(struct pst_walk *walk, const struct pst_program_call *call)
         break;
     case PST_C_ACCUMULATE:
         visit_accumulate(walk, call, operands);
+        break;
+    case PST_C_SCATTER:
+        pst_walk_scatter(walk, call, operands);
         break;
     default:
         if (present(walk, operands[1], "losses")) {

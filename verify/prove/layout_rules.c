@@ -33,6 +33,10 @@ static uint64_t least_bytes(const struct pst_check *check, const struct pst_valu
         }
         return graph->params[value->what].elems * sizeof(float);
     case PST_V_GRAD:
+        if (member != PST_NONE && pst_check_scatters(check, value->what)) {
+            return pst_check_piece(check, value->what, member).elems * sizeof(float);
+        }
+        return graph->params[value->what].elems * sizeof(float);
     case PST_V_SCRATCH:
         return graph->params[value->what].elems * sizeof(float);
     case PST_V_STATE:

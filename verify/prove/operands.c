@@ -292,6 +292,7 @@ void pst_check_operands(struct pst_check *check, const struct pst_program *progr
     for (uint32_t i = 0; i < program->n_instrs; i++) {
         walk.first_tick[i + 1] = walk.first_tick[i] + pst_check_ticks(program, i);
     }
+    pst_walk_scatters_begin(&walk);
     pst_walk_copies(&walk);
     for (uint32_t v = 0; v < program->n_values; v++) {
         uint32_t kind = program->values[v].kind;
@@ -303,4 +304,5 @@ void pst_check_operands(struct pst_check *check, const struct pst_program *progr
         visit_instr(&walk);
     }
     check_sums(&walk);
+    pst_walk_scatters_end(&walk);
 }

@@ -80,6 +80,13 @@ static void check_piece(const struct holder *h, const struct pst_program_param *
         !holds_elems(h, row->optimizer[1], h->piece.elems)) {
         rule_fault(h, "SHARD1", "its state is not that of the piece which this device updates");
     }
+    for (uint32_t g = 0; pst_check_scatters(h->check, h->parameter) && g < row->n_grads; g++) {
+        if (!holds_elems(h, row->grads[g], h->piece.elems)) {
+            rule_fault(h, "SHARD1",
+                       "an accumulator is not that of the piece which this device updates");
+            return;
+        }
+    }
 }
 
 static void check_weights(const struct holder *h, const struct pst_program_param *row)
@@ -103,6 +110,15 @@ static void check_weights(const struct holder *h, const struct pst_program_param
     }
 }
 
+/* Of an empty piece that is all which a rank accumulates there is none. */
+static bool is_accumulator(const struct holder *h, uint32_t v, uint32_t use, uint32_t parity)
+{
+    if (pst_check_scatters(h->check, h->parameter) && h->piece.elems == 0) {
+        return v == PST_NONE;
+    }
+    return is(h, v, PST_V_GRAD, h->parameter, use) && h->program->values[v].microbatch == parity;
+}
+
 /* One accumulator for each use on this rank, and one more for every other batch where steps are
    deferred. */
 static void check_accumulators(const struct holder *h, const struct pst_program_param *row)
@@ -114,9 +130,8 @@ static void check_accumulators(const struct holder *h, const struct pst_program_
             continue;
         }
         for (uint32_t parity = 0; parity <= h->check->plan->deferred_step; parity++) {
-            uint32_t v = n < row->n_grads ? row->grads[parity * row->n_grads + n] : PST_NONE;
-            if (!is(h, v, PST_V_GRAD, h->parameter, u) || row->grad_users[n] != u ||
-                h->program->values[v].microbatch != parity) {
+            if (n >= row->n_grads || row->grad_users[n] != u ||
+                !is_accumulator(h, row->grads[parity * row->n_grads + n], u, parity)) {
                 fault(h, "an accumulator of its gradients is not where it should be");
                 return;
             }
@@ -125,6 +140,10 @@ static void check_accumulators(const struct holder *h, const struct pst_program_
     }
     if (n != row->n_grads) {
         fault(h, "it has more accumulators than uses");
+    }
+    if (row->grad_first !=
+        pst_check_grad_first(h->check, h->parameter, h->piece.elems > 0 ? h->piece : row->shard)) {
+        rule_fault(h, "SHARD1", "its accumulators begin with another element");
     }
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * COMM4 on tensor parallelism: the parts of a replica have equal lists but for the ranks with which
- * they exchange rows, and in equal passes equal meetings, so that they meet in one order.
+ * Who meets inside passes. COMM4 on tensor parallelism: the parts of a replica have equal lists but
+ * for the ranks with which they exchange rows, and in equal passes equal meetings, so that they
+ * meet in one order. Of replicas that sum gradients there scatters.c proves it.
  */
 #include "base/hash.h"
 #include "graph/split.h"
@@ -9,33 +10,64 @@
 
 #include <string.h>
 
-uint32_t pst_check_replica_parts(const struct pst_check *check, uint32_t stage, uint32_t rank,
-                                 const uint32_t **ret_ranks)
+static bool sums_gradients(const struct pst_check *check, const struct pst_instr *instr)
 {
-    const struct pst_plan_stage *of = &check->plan->stages[stage];
+    return (instr->op == PST_I_W || instr->op == PST_I_BW) && check->scatters[instr->stage];
+}
+
+uint32_t pst_check_group(const struct pst_check *check, const struct pst_instr *instr,
+                         uint32_t rank, const uint32_t **ret_ranks)
+{
+    const struct pst_plan_stage *of = &check->plan->stages[instr->stage];
     uint32_t place = pst_plan_place(of, rank);
-    *ret_ranks = place != PST_NONE ? &of->ranks[place / of->tensor * of->tensor] : NULL;
-    return place != PST_NONE ? of->tensor : 0;
+    if (place == PST_NONE) {
+        *ret_ranks = NULL;
+        return 0;
+    }
+    if (sums_gradients(check, instr)) {
+        *ret_ranks = of->ranks;
+        return of->n_ranks;
+    }
+    *ret_ranks = &of->ranks[place / of->tensor * of->tensor];
+    return of->tensor;
 }
 
 /* Every conversion meets in F or in B, and is in replays of backward passes. */
 bool pst_check_meets(const struct pst_check *check, const struct pst_instr *instr)
 {
-    return check->converts != NULL && pst_check_is_pass(instr->op) && instr->op != PST_I_W &&
-           check->converts[instr->stage];
+    return pst_check_is_pass(instr->op) &&
+           ((instr->op != PST_I_W && check->converts[instr->stage]) ||
+            sums_gradients(check, instr));
+}
+
+/* By the rule that fills check->pieces, which plans that are illegal lack. */
+static bool is_scattered(const struct pst_check *check, uint32_t stage, uint32_t parameter)
+{
+    const struct pst_plan *plan = check->plan;
+    uint32_t tie = 0;
+    if (parameter == PST_NONE || plan->zero < 2) {
+        return false;
+    }
+    while (tie < plan->n_ties && plan->ties[tie].parameter != parameter) {
+        tie++;
+    }
+    return tie < plan->n_ties ? pst_check_cuts_tie(plan, tie)
+                              : pst_plan_replicas(&plan->stages[stage]) > 1;
 }
 
 void pst_check_find_meetings(struct pst_check *check)
 {
     const struct pst_plan *plan = check->plan;
-    if (pst_check_tensor(check) == 1) {
-        return;
-    }
+    const bool parts = pst_check_tensor(check) > 1;
     check->converts = pst_check_array(check, plan->n_stages, sizeof *check->converts);
-    for (uint32_t s = 0; s < plan->n_stages; s++) {
+    check->scatters = pst_check_array(check, plan->n_stages, sizeof *check->scatters);
+    for (uint32_t s = 0; (parts || plan->zero >= 2) && s < plan->n_stages; s++) {
         for (uint32_t v = 0; v < plan->stages[s].n_nodes; v++) {
-            check->converts[s] |=
-                pst_op_is_convert(check->graph->ops[plan->stages[s].nodes[v]].kind);
+            const struct pst_op *op = &check->graph->ops[plan->stages[s].nodes[v]];
+            check->converts[s] |= parts && pst_op_is_convert(op->kind);
+            for (uint32_t i = 0; i < op->n_param && !check->scatters[s]; i++) {
+                check->scatters[s] = is_scattered(check, s, op->param[i]);
+            }
         }
     }
 }
@@ -71,11 +103,11 @@ static void check_list(struct pst_check *check, uint32_t rank, uint32_t first)
 static uint32_t first_part(const struct pst_check *check, uint32_t rank)
 {
     uint32_t at = check->rank_first[rank];
-    const uint32_t *ranks;
-    return at < check->rank_first[rank + 1] &&
-                   pst_check_replica_parts(check, check->rank_stages[at], rank, &ranks) > 0
-               ? ranks[0]
-               : rank;
+    if (at == check->rank_first[rank + 1]) {
+        return rank;
+    }
+    const struct pst_plan_stage *stage = &check->plan->stages[check->rank_stages[at]];
+    return stage->ranks[pst_plan_replica(stage, rank) * stage->tensor];
 }
 
 void pst_check_parts(struct pst_check *check)

@@ -30,7 +30,9 @@ struct pst_walk {
     uint32_t *first_tick; /* [instr] */
     struct pst_walk_copy *copies;
     uint32_t instr, tick, call;
-    uint32_t phase; /* of the first batch */
+    uint32_t phase;       /* of the first batch */
+    uint32_t **scattered; /* [parameter][use] micro-batches whose gradients replicas have summed
+                             inside passes; NULL: of this parameter none */
 };
 
 /* Returns the factor of a gradient that identifies its micro-batch; odd. */
@@ -85,6 +87,12 @@ const char *pst_check_copy_fault(const struct pst_program *program);
  */
 bool pst_check_unroll_program(struct pst_check *check, const struct pst_program *program,
                               uint32_t phase, struct pst_program *ret_program);
+
+/* All rules for a SCATTER; then, that no rank with an empty piece has missed one. */
+void pst_walk_scatter(struct pst_walk *walk, const struct pst_program_call *call,
+                      const uint32_t *operands);
+void pst_walk_scatters_begin(struct pst_walk *walk); /* makes scattered */
+void pst_walk_scatters_end(struct pst_walk *walk);
 
 /* All rules for one call of the walk's instruction. */
 void pst_walk_call(struct pst_walk *walk, const struct pst_program_call *call);

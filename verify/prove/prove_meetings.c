@@ -4,8 +4,8 @@
  * what follows from these alone, all have the same. COMM4: who meets, for what: replicas with the
  * same part, as every part has other elements, or all that there are. SHARD2: REDUCE sums each
  * accumulator over the replicas of its stage, each element once, to the one that updates it, or to
- * all; TIE sums over the uses, in the order in which the model has them. SHARD3: GATHER brings all
- * pieces of the weights that the STEP before has made.
+ * all, but for those that passes sum (SCATTER); TIE sums over the uses, in the order in which the
+ * model has them. SHARD3: GATHER brings all pieces of the weights that the STEP before has made.
  */
 #include "prove/internal.h"
 
@@ -77,7 +77,16 @@ static void expect_end(const struct walk *w, const char *rule)
     }
 }
 
-/* Every accumulator of the stage. Without terms of its own a sum is in the order of members. */
+static void expect_no_terms(const struct walk *w)
+{
+    if (w->meeting->n_sources > 0 || w->meeting->n_order > 0) {
+        pst_check_instr(w->check, "SHARD2", w->program->rank, w->instr,
+                        ": terms of its own, expected those of the members in their order");
+    }
+}
+
+/* Every accumulator of the stage that its passes do not sum. Without terms of its own a sum is in
+ * the order of members. */
 static void check_reduce(struct walk *w, uint32_t stage)
 {
     const struct pst_program *program = w->program;
@@ -85,17 +94,15 @@ static void check_reduce(struct walk *w, uint32_t stage)
         const struct pst_program_param *row = &program->params[i];
         const uint32_t *users = w->check->graph->params[row->parameter].users;
         for (uint32_t g = 0; g < row->n_grads; g++) {
-            if (w->check->stage_of[users[row->grad_users[g]]] == stage) {
+            if (w->check->stage_of[users[row->grad_users[g]]] == stage &&
+                !pst_check_scatters(w->check, row->parameter)) {
                 expect_all(w, row->parameter, row->grads[parity_of(w) * row->n_grads + g],
                            sizeof(float));
             }
         }
     }
     expect_end(w, "SHARD2");
-    if (w->meeting->n_sources > 0 || w->meeting->n_order > 0) {
-        pst_check_instr(w->check, "SHARD2", program->rank, w->instr,
-                        ": terms of its own, expected those of the members in their order");
-    }
+    expect_no_terms(w);
 }
 
 /* The piece that the replica updates, of each use of a whole parameter of which each part made a
@@ -108,13 +115,14 @@ static void check_merge(struct walk *w, uint32_t stage)
         const struct pst_program_param *row = &program->params[i];
         const struct pst_parameter *parameter = &w->check->graph->params[row->parameter];
         const struct pst_shard piece = pst_check_piece(w->check, row->parameter, replica);
+        const uint64_t begin = piece.first - pst_check_grad_first(w->check, row->parameter, piece);
         for (uint32_t g = 0; g < row->n_grads && piece.elems > 0; g++) {
             const uint32_t user = row->grad_users[g], op = parameter->users[user];
             if (w->check->stage_of[op] == stage &&
                 (w->check->graph->ops[op].partial >> parameter->user_slots[user] & 1) != 0) {
                 expect_part(w, row->parameter, row->grads[parity_of(w) * row->n_grads + g],
                             (struct pst_program_meet_part){.owner = PST_NONE,
-                                                           .begin = piece.first * sizeof(float),
+                                                           .begin = begin * sizeof(float),
                                                            .bytes = piece.elems * sizeof(float)});
             }
         }
@@ -167,8 +175,11 @@ static void check_tie(struct walk *w, uint32_t tie)
                                                    .bytes = row->shard.elems * sizeof(float)});
     }
     expect_end(w, "SHARD2");
-    right = right && meeting->n_sources == row->n_grads &&
-            (row->shard.elems == 0 || meeting->source_begin == row->shard.first * sizeof(float));
+    right =
+        right && meeting->n_sources == row->n_grads &&
+        (row->shard.elems == 0 ||
+         meeting->source_begin ==
+             (row->shard.first - pst_check_grad_first(w->check, p, row->shard)) * sizeof(float));
     for (uint32_t g = 0; right && g < row->n_grads; g++) {
         right = meeting->sources[g] == row->grads[parity_of(w) * row->n_grads + g];
     }
@@ -298,4 +309,20 @@ void pst_check_meetings(struct pst_check *check, const struct pst_program *progr
         w.update = phase + (counts[instr->op] != NULL ? counts[instr->op][instr->stage]++ : 0);
         check_meeting(&w, instr);
     }
+}
+
+void pst_check_scatter(struct pst_check *check, const struct pst_program *program, uint32_t instr,
+                       const struct pst_program_call *call, uint32_t value)
+{
+    struct walk w = {.check = check, .program = program, .instr = instr, .meeting = call->meeting};
+    if (w.meeting->kind != PST_MEET_SUM ||
+        !are_replicas(&w, &check->plan->stages[program->instrs[instr].stage])) {
+        pst_check_instr(check, "COMM4", program->rank, instr,
+                        ": a gradient is not summed over the replicas of the stage with this part, "
+                        "in their order");
+        return;
+    }
+    expect_all(&w, call->op, value, sizeof(float));
+    expect_end(&w, "SHARD2");
+    expect_no_terms(&w);
 }

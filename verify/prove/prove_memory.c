@@ -10,6 +10,25 @@
 
 #include "base/memory.h"
 
+/* SCATTER has a meeting, no other call has one. */
+static bool meeting_in_range(const struct pst_program *program, const struct pst_program_call *call)
+{
+    const struct pst_program_meeting *meeting = call->meeting;
+    if ((meeting != NULL) != (call->kind == PST_C_SCATTER)) {
+        return false;
+    }
+    for (uint32_t i = 0; meeting != NULL && i < meeting->n_parts; i++) {
+        const struct pst_program_meet_part *part = &meeting->parts[i];
+        if (part->value >= program->n_values ||
+            (part->owner != PST_NONE && part->owner >= meeting->n_members) ||
+            part->begin > program->values[part->value].bytes ||
+            part->bytes > program->values[part->value].bytes - part->begin) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool call_in_range(const struct pst_check *check, const struct pst_program *program,
                           const struct pst_program_call *call)
 {
@@ -20,10 +39,11 @@ static bool call_in_range(const struct pst_check *check, const struct pst_progra
             return false;
         }
         count = pst_operands_of(&check->graph->ops[call->op]).count;
-    } else if (call->kind == PST_C_ACCUMULATE) {
+    } else if (call->kind == PST_C_ACCUMULATE || call->kind == PST_C_SCATTER) {
         limit = check->graph->n_params;
     }
-    if (call->kind > PST_C_LOSS || (call->kind != PST_C_KERNEL && call->op >= limit) ||
+    if (call->kind > PST_C_SCATTER || !meeting_in_range(program, call) ||
+        (call->kind != PST_C_KERNEL && call->op >= limit) ||
         call->first_operand > program->n_operands ||
         count > program->n_operands - call->first_operand) {
         return false;
@@ -190,7 +210,7 @@ static void check_unrolled(struct pst_check *check, const struct pst_program *pr
 struct rank {
     bool shaped;
     struct pst_check_report *report; /* NULL: no violation */
-    uint64_t meetings;               /* within its passes, as a number */
+    uint64_t meetings, scatters;     /* within its passes, as numbers */
     struct pst_check_moved moved;    /* of shaped ones */
 };
 
@@ -207,6 +227,7 @@ static void check_program(struct pst_check *check, const struct pst_program *pro
         return;
     }
     rank->meetings = pst_check_meetings_within(check, program);
+    rank->scatters = pst_check_scatters_within(check, program);
     pst_check_params(check, program);
     if (check->source != NULL) {
         check_unrolled(check, program, &rank->moved);
@@ -290,6 +311,7 @@ void pst_check_memory(struct pst_check *check)
     uint32_t n = check->plan->n_devices, before = check->report->n_violations;
     struct pst_check_moved *moved = pst_check_array(check, n, sizeof *moved);
     uint64_t *meetings = pst_check_array(check, n, sizeof *meetings);
+    uint64_t *scatters = pst_check_array(check, n, sizeof *scatters);
     struct ranks ranks = {check, pst_check_array(check, n, sizeof *ranks.at)};
     struct pst_square_tree *trees;
     uint32_t n_trees = pst_plan_square_trees(check->plan, check->graph, &check->arena, &trees);
@@ -300,6 +322,7 @@ void pst_check_memory(struct pst_check *check)
     for (uint32_t d = 0; d < n; d++) {
         moved[d] = ranks.at[d].moved;
         meetings[d] = ranks.at[d].meetings;
+        scatters[d] = ranks.at[d].scatters;
         shaped = shaped && ranks.at[d].shaped;
         if (ranks.at[d].report != NULL) {
             add_report(check->report, ranks.at[d].report);
@@ -308,6 +331,7 @@ void pst_check_memory(struct pst_check *check)
     }
     if (shaped) {
         pst_check_within(check, meetings);
+        pst_check_replicas(check, scatters);
     }
     if (shaped && (check->source == NULL || check->report->n_violations == before)) {
         pst_check_pieces(check, moved);

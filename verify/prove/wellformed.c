@@ -325,6 +325,22 @@ static void check_slots(struct pst_check *check)
     }
 }
 
+static void check_zero(struct pst_check *check)
+{
+    const struct pst_plan *plan = check->plan;
+    if (plan->zero > 2 || (plan->zero > 0 && plan->version_rule == PST_VERSION_STASHED)) {
+        pst_check_add(check, "FORM1", PST_NONE, PST_NONE,
+                      "zero = %u with version rule %u; devices share the optimizer's state with "
+                      "zero = 1 or 2, where no micro-batch makes an update of its own (3)",
+                      plan->zero, plan->version_rule);
+    } else if (plan->zero == 2 && (plan->version_rule != PST_VERSION_SYNC || plan->copies != 1)) {
+        pst_check_add(check, "FORM1", PST_NONE, PST_NONE,
+                      "zero = 2 with version rule %u and %u copies of the model; devices share "
+                      "gradients in a plan of whole steps (1) with one copy",
+                      plan->version_rule, plan->copies);
+    }
+}
+
 /* How the plan treats versions of the weights, and what goes with that. One for evaluation keeps
    the slots of the plan whose weights it reads, and with them its rule. */
 static void check_mode(struct pst_check *check)
@@ -359,12 +375,7 @@ static void check_mode(struct pst_check *check)
                       "%u copies of the model in %s plan; there are 1, or 2 in a synchronous one",
                       plan->copies, plan->asynchronous ? "an asynchronous" : "a synchronous");
     }
-    if (plan->zero > 1 || (plan->zero > 0 && plan->version_rule == PST_VERSION_STASHED)) {
-        pst_check_add(check, "FORM1", PST_NONE, PST_NONE,
-                      "zero = %u with version rule %u; devices share the optimizer's state with "
-                      "zero = 1, where no micro-batch makes an update of its own (3)",
-                      plan->zero, plan->version_rule);
-    }
+    check_zero(check);
     check_slots(check);
 }
 

@@ -40,7 +40,7 @@ struct rig_shape {
     bool offload;    /* nodes at random, and one run recomputed */
     bool guests;     /* nodes and micro-batches at random, on devices at random */
     bool two_way;    /* two copies, the second on the devices in the other order; one size */
-    bool zero;       /* the ranks of a stage share the optimizer's state */
+    uint32_t zero;   /* 1: the ranks of a stage share the optimizer's state; 2: gradients, too */
 };
 
 static inline uint32_t rig_draw(struct rig *rig, uint32_t n)

@@ -150,7 +150,7 @@ TEST(forward_only)
 static void check(struct rig *rig, uint32_t i, const char *name)
 {
     struct rig_shape shape = rig_draw_shape(rig);
-    shape.zero = true;
+    shape.zero = 1;
     shape.two_way = i % 4 == 0;
     shape.replicas = !shape.two_way;
     shape.no_barrier = rig_draw(rig, 3) == 0;
@@ -205,7 +205,7 @@ TEST(muon)
 static void check_async(struct rig *rig, uint32_t i, const char *name)
 {
     struct async_shape shape = async_draw_shape(rig, i);
-    shape.zero = true;
+    shape.zero = 1;
     shape.replicas = true;
     shape.size = 6;
     if (async_plan(rig, &shape)) {

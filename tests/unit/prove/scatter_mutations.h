@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Mutations of plans whose replicas accumulate pieces of gradients (ZeRO 2): W and BW of the lists,
+ * SCATTERs of the programs.
+ */
+#ifndef TESTS_CHECK_SCATTER_MUTATIONS_H
+#define TESTS_CHECK_SCATTER_MUTATIONS_H
+
+#include "unit/prove/zero_mutations.h"
+
+/* --- lists ------------------------------------------------------------------------------------*/
+
+static inline bool mu_makes_gradients(const struct pst_instr *instr)
+{
+    return instr->op == PST_I_W || instr->op == PST_I_BW;
+}
+
+/* Replicas of the stage of an instruction sum gradients in W and BW. */
+static inline bool mu_sums(const struct mutant *m, const struct pst_instr *instr)
+{
+    const struct pst_plan_stage *stage = &m->made.stages[instr->stage];
+    for (uint32_t n = 0; n < stage->n_nodes; n++) {
+        const struct pst_op *op = &m->rig->graph->ops[stage->nodes[n]];
+        for (uint32_t i = 0; i < op->n_param; i++) {
+            if (op->param[i] != PST_NONE &&
+                pst_plan_scatters(&m->made, instr->stage, op->param[i])) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Two of one stage change places, on one rank of several. */
+static inline const char *mu_swap_weights(struct mutant *m, struct place p)
+{
+    struct pst_instr *a = mu_at(m, p), *b = a + 1;
+    const struct pst_instr *end = m->lists[p.part][p.d] + m->n[p.part][p.d];
+    while (b < end && (b->op != a->op || b->stage != a->stage)) {
+        b++;
+    }
+    rig_need(m->rig, b < end && mu_sums(m, a));
+    const uint32_t kept = a->microbatch;
+    a->microbatch = b->microbatch;
+    b->microbatch = kept;
+    return "LIVE1";
+}
+
+/* A list that comes to no such pass: the others wait for it. */
+static inline const char *mu_lose_weights(struct mutant *m, struct place p)
+{
+    rig_need(m->rig, mu_sums(m, mu_at(m, p)));
+    free((void *)mu_take_out(m, p).waits);
+    return "LIVE1";
+}
+
+static inline const char *mu_pieces_of_delayed(struct mutant *m)
+{
+    m->rig->plan->version_rule = PST_VERSION_DELAYED;
+    return "FORM1";
+}
+
+static inline const char *mu_pieces_of_copies(struct mutant *m)
+{
+    m->rig->plan->copies = 2;
+    return "FORM1";
+}
+
+static struct mutation scatter_list_mutations[] = {
+    MU_AT(swap_weights, mu_makes_gradients),
+    MU_AT(lose_weights, mu_makes_gradients),
+    MU(pieces_of_delayed),
+    MU(pieces_of_copies),
+};
+#define N_SCATTER_LISTS (sizeof scatter_list_mutations / sizeof scatter_list_mutations[0])
+
+/* --- programs ---------------------------------------------------------------------------------*/
+
+static inline uint32_t *me_operands(struct scene *scene, const struct pst_program_call *call)
+{
+    return &scene->program->operands[call->first_operand];
+}
+
+static inline struct pst_program_call *me_draw_scatter(struct scene *scene)
+{
+    uint32_t first, n;
+    return me_draw_call(scene, PST_C_SCATTER, &first, &n);
+}
+
+/* One whose meeting has as many parts. */
+static inline struct pst_program_meeting *me_draw_sum(struct scene *scene, uint32_t n_parts)
+{
+    struct pst_program_meeting *meeting =
+        (struct pst_program_meeting *)me_draw_scatter(scene)->meeting;
+    rig_need(scene->rig, meeting->n_parts >= n_parts);
+    return meeting;
+}
+
+/* It reads something else instead. */
+static inline void me_drop_scatter(struct rig *rig, struct pst_program_call *call)
+{
+    call->kind = PST_C_LOSS;
+    call->op = rig->graph->loss;
+    call->meeting = NULL;
+}
+
+static inline const char *me_lose_scatter(struct scene *scene)
+{
+    me_drop_scatter(scene->rig, me_draw_scatter(scene));
+    return "NUM1";
+}
+
+/* Of a piece without elements, which no accumulator shows. */
+static inline const char *me_lose_empty(struct scene *scene)
+{
+    struct pst_program_call *call = me_draw_scatter(scene);
+    rig_need(scene->rig, me_operands(scene, call)[0] == PST_NONE);
+    me_drop_scatter(scene->rig, call);
+    return "NUM1";
+}
+
+/* The next call of the same pass, if it is one, too. */
+static inline struct pst_program_call *me_draw_pair(struct scene *scene)
+{
+    struct pst_program_call *call = me_draw_scatter(scene);
+    const uint32_t at = (uint32_t)(call - scene->program->calls);
+    for (uint32_t i = 0; i < scene->program->n_instrs; i++) {
+        const struct pst_program_instr *list = &scene->program->lists[i];
+        if (at >= list->first_call && at + 1 < list->first_call + list->n_calls) {
+            rig_need(scene->rig, call[1].kind == PST_C_SCATTER);
+            return call;
+        }
+    }
+    rig_need(scene->rig, false);
+    return NULL;
+}
+
+static inline const char *me_scatter_twice(struct scene *scene)
+{
+    struct pst_program_call *call = me_draw_pair(scene);
+    struct pst_value *value = &scene->program->values[me_operands(scene, call)[1]];
+    value->last++; /* else its life tells */
+    call[1] = call[0];
+    scene->text = "is read before it is written";
+    return "MEM2";
+}
+
+/* Neither reads a buffer outside its life: COMM4 alone tells. */
+static inline const char *me_scatter_order(struct scene *scene)
+{
+    struct pst_program_call *call = me_draw_pair(scene), kept = call[0];
+    struct pst_value *value = &scene->program->values[me_operands(scene, call)[1]];
+    value->last++;
+    call[0] = call[1];
+    call[1] = kept;
+    scene->text = "or in another order";
+    return "COMM4";
+}
+
+static inline const char *me_scatter_begins(struct scene *scene)
+{
+    me_draw_scatter(scene)->begins ^= true;
+    return "NUM1";
+}
+
+/* Two micro-batches of one use. */
+static inline const char *me_scatter_turns(struct scene *scene)
+{
+    struct pst_program_call *a = me_draw_scatter(scene);
+    uint32_t *x = me_operands(scene, a);
+    for (uint32_t c = 0; c < scene->program->n_calls; c++) {
+        const struct pst_program_call *b = &scene->program->calls[c];
+        uint32_t *y = me_operands(scene, b);
+        if (b != a && b->kind == PST_C_SCATTER && x[0] != PST_NONE && x[0] == y[0]) {
+            const uint32_t kept = x[1];
+            x[1] = y[1];
+            y[1] = kept;
+            return "NUM1";
+        }
+    }
+    return NULL;
+}
+
+static inline const char *me_scatter_elems(struct scene *scene)
+{
+    me_draw_scatter(scene)->elems += 1;
+    return "SHARD2";
+}
+
+/* Nothing is kept, or something is where there is no piece. */
+static inline const char *me_scatter_out(struct scene *scene)
+{
+    uint32_t *operands = me_operands(scene, me_draw_scatter(scene));
+    operands[0] = operands[0] == PST_NONE ? operands[1] : PST_NONE;
+    return "SHARD2";
+}
+
+static inline const char *me_scatter_elsewhere(struct scene *scene)
+{
+    uint32_t *a = me_operands(scene, me_draw_scatter(scene));
+    const uint32_t *b = me_operands(scene, me_draw_scatter(scene));
+    rig_need(scene->rig, a[0] != PST_NONE && b[0] != PST_NONE && a[0] != b[0]);
+    a[0] = b[0];
+    return "MEM2";
+}
+
+static inline const char *me_scatter_other(struct scene *scene)
+{
+    struct pst_program_call *a = me_draw_scatter(scene), *b = me_draw_scatter(scene);
+    rig_need(scene->rig, me_operands(scene, a)[1] != me_operands(scene, b)[1]);
+    me_operands(scene, a)[1] = me_operands(scene, b)[1];
+    return "MEM2";
+}
+
+static inline const char *me_scatter_nothing(struct scene *scene)
+{
+    me_operands(scene, me_draw_scatter(scene))[1] = PST_NONE;
+    return "MEM2";
+}
+
+/* As the accumulators of a whole parameter get it. */
+static inline const char *me_scatter_alone(struct scene *scene)
+{
+    struct pst_program_call *call = me_draw_scatter(scene);
+    call->kind = PST_C_ACCUMULATE;
+    call->meeting = NULL;
+    scene->text = "is added before replicas sum it";
+    return "SHARD2";
+}
+
+/* A kernel writes where its gradient should be added. */
+static inline const char *me_scatter_past(struct scene *scene)
+{
+    const struct pst_program_call *call = me_draw_scatter(scene);
+    const uint32_t out = me_operands(scene, call)[0], scratch = me_operands(scene, call)[1];
+    rig_need(scene->rig, out != PST_NONE);
+    for (uint32_t c = 0; c < scene->program->n_calls; c++) {
+        const struct pst_program_call *kernel = &scene->program->calls[c];
+        if (kernel->kind != PST_C_KERNEL || kernel->pass != 2) {
+            continue;
+        }
+        const struct pst_op *op = &scene->rig->graph->ops[kernel->op];
+        uint32_t *dp = me_operands(scene, kernel) + pst_operands_of(op).dp;
+        for (uint32_t i = 0; i < op->n_param; i++) {
+            if (dp[i] == scratch) {
+                dp[i] = out;
+                scene->text = "goes to an accumulator that replicas sum";
+                return "SHARD2";
+            }
+        }
+    }
+    return NULL;
+}
+
+/* Of a parameter that REDUCE sums. */
+static inline const char *me_scatter_whole(struct scene *scene)
+{
+    uint32_t first, n;
+    const struct pst_program_call *from = me_draw_scatter(scene);
+    struct pst_program_call *call = me_draw_call(scene, PST_C_ACCUMULATE, &first, &n);
+    call->kind = PST_C_SCATTER;
+    call->meeting = from->meeting;
+    return "SHARD2 COMM4";
+}
+
+/* In a pass that ranks begin apart: it takes the place of a call there. */
+static inline const char *me_scatter_forward(struct scene *scene)
+{
+    uint32_t first, n;
+    const struct pst_program_call *from = me_draw_scatter(scene);
+    struct pst_program_call *call = me_draw_call(scene, PST_C_LOAD, &first, &n);
+    *call = *from;
+    return "COMM4";
+}
+
+static inline const char *me_sum_owner(struct scene *scene)
+{
+    const struct pst_program_meeting *meeting = me_draw_sum(scene, 1);
+    struct pst_program_meet_part *part = me_draw_meet_part(scene, meeting);
+    part->owner = (part->owner + 1) % meeting->n_members;
+    return "SHARD2";
+}
+
+static inline const char *me_sum_for_all(struct scene *scene)
+{
+    me_draw_meet_part(scene, me_draw_sum(scene, 1))->owner = PST_NONE;
+    return "SHARD2";
+}
+
+/* The border between two pieces moves by a block. */
+static inline const char *me_sum_border(struct scene *scene)
+{
+    const struct pst_program_meeting *meeting = me_draw_sum(scene, 2);
+    struct pst_program_meet_part *parts = (struct pst_program_meet_part *)meeting->parts;
+    struct pst_program_meet_part *a = &parts[0], *b = &parts[1];
+    const uint64_t block = PST_SHARD_BLOCK * sizeof(float);
+    if (b->begin < a->begin) {
+        a = &parts[1];
+        b = &parts[0];
+    }
+    rig_need(scene->rig, a->begin + a->bytes == b->begin && a->bytes > block);
+    a->bytes -= block;
+    b->begin -= block;
+    b->bytes += block;
+    return "SHARD2";
+}
+
+static inline const char *me_sum_part_never(struct scene *scene)
+{
+    me_draw_sum(scene, 1)->n_parts--;
+    return "SHARD2";
+}
+
+static inline const char *me_sum_members(struct scene *scene)
+{
+    struct pst_program_meeting *meeting = me_draw_sum(scene, 0);
+    uint32_t *members = pst_arena_copy(&scene->program->arena, meeting->members, meeting->n_members,
+                                       sizeof *members);
+    members[0] = meeting->members[1];
+    members[1] = meeting->members[0];
+    meeting->members = members;
+    return "COMM4";
+}
+
+static inline const char *me_sum_kind(struct scene *scene)
+{
+    me_draw_sum(scene, 0)->kind = PST_MEET_GATHER;
+    return "COMM4";
+}
+
+static inline const char *me_sum_gone(struct scene *scene)
+{
+    me_draw_scatter(scene)->meeting = NULL;
+    scene->text = "out of range";
+    return "MEM2";
+}
+
+static inline const char *me_sum_terms(struct scene *scene)
+{
+    static const uint32_t term[1][2] = {{0, 0}};
+    struct pst_program_meeting *meeting = me_draw_sum(scene, 1);
+    meeting->order = term;
+    meeting->n_order = 1;
+    return "SHARD2";
+}
+
+/* REDUCE sums it once more. */
+static inline const char *me_sum_again(struct scene *scene)
+{
+    const struct pst_program_call *call = me_draw_scatter(scene);
+    const uint32_t out = me_operands(scene, call)[0];
+    rig_need(scene->rig, out != PST_NONE);
+    for (uint32_t i = 0; i < scene->program->n_instrs; i++) {
+        const struct pst_instr *instr = &scene->program->instrs[i];
+        struct pst_program_meeting *meeting =
+            (struct pst_program_meeting *)scene->program->lists[i].meeting;
+        if (instr->op == PST_I_REDUCE && instr->stage == scene->program->values[out].stage) {
+            struct pst_program_meet_part *parts = pst_arena_array(
+                &scene->program->arena, (size_t)meeting->n_parts + 1, sizeof *parts);
+            if (meeting->n_parts > 0) {
+                memcpy(parts, meeting->parts, meeting->n_parts * sizeof *parts);
+            }
+            parts[meeting->n_parts++] = (struct pst_program_meet_part){
+                .value = out, .owner = PST_NONE, .bytes = scene->program->values[out].bytes};
+            meeting->parts = parts;
+            return "SHARD2";
+        }
+    }
+    return NULL;
+}
+
+/* The row of a parameter in pieces. */
+static inline struct pst_program_param *me_draw_piece(struct scene *scene)
+{
+    struct pst_program_param *row = me_draw_param(scene);
+    rig_need(scene->rig, pst_plan_scatters(scene->rig->plan, row->stage, row->parameter));
+    return row;
+}
+
+static inline const char *me_piece_first(struct scene *scene)
+{
+    me_draw_piece(scene)->grad_first += PST_SHARD_BLOCK;
+    return "SHARD1";
+}
+
+/* An accumulator of all elements. */
+static inline const char *me_piece_whole(struct scene *scene)
+{
+    const struct pst_program_param *row = me_draw_piece(scene);
+    const uint64_t elems = scene->rig->graph->params[row->parameter].elems;
+    rig_need(scene->rig, row->shard.elems > 0 && row->shard.elems < elems && row->n_grads > 0);
+    scene->program->values[row->grads[0]].bytes = elems * sizeof(float);
+    return "SHARD1";
+}
+
+static inline const char *me_piece_gone(struct scene *scene)
+{
+    const struct pst_program_param *row = me_draw_piece(scene);
+    uint32_t *grads = (uint32_t *)row->grads;
+    rig_need(scene->rig, row->n_grads > 0);
+    grads[0] = grads[0] == PST_NONE ? 0 : PST_NONE;
+    return "MEM2";
+}
+
+static struct memory_mutation scatter_program_mutations[] = {
+    ME(lose_scatter),      ME(lose_empty),    ME(scatter_twice),   ME(scatter_order),
+    ME(scatter_begins),    ME(scatter_turns), ME(scatter_elems),   ME(scatter_out),
+    ME(scatter_elsewhere), ME(scatter_other), ME(scatter_nothing), ME(scatter_alone),
+    ME(scatter_past),      ME(scatter_whole), ME(scatter_forward), ME(sum_owner),
+    ME(sum_for_all),       ME(sum_border),    ME(sum_part_never),  ME(sum_members),
+    ME(sum_kind),          ME(sum_gone),      ME(sum_terms),       ME(sum_again),
+    ME(piece_first),       ME(piece_whole),   ME(piece_gone),
+};
+#define N_SCATTER_PROGRAMS (sizeof scatter_program_mutations / sizeof scatter_program_mutations[0])
+
+#endif

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Plans whose replicas accumulate pieces of gradients (ZeRO 2) are proven, and mutants of their
+ * lists and programs are refused by the rule that they break. PENSTOCK_SEED: another seed.
+ */
+#include "unit/prove/parts_rig.h"
+#include "unit/prove/scatter_mutations.h"
+
+static struct pst_check_report report;
+static uint32_t n_scatters, n_empty, n_tied, n_late, n_whole;
+
+static bool scatters(const struct rig *rig, const struct pst_program_call *call)
+{
+    return call->kind == PST_C_SCATTER && call->op < rig->graph->n_params;
+}
+
+/* Which kinds of SCATTERs there were: late ones stand in the pass of another micro-batch. */
+static void count(const struct rig *rig)
+{
+    for (uint32_t d = 0; d < rig->plan->n_devices; d++) {
+        const struct pst_program *program = rig->programs[d];
+        for (uint32_t i = 0; i < program->n_instrs; i++) {
+            const struct pst_program_instr *list = &program->lists[i];
+            for (uint32_t c = list->first_call; c < list->first_call + list->n_calls; c++) {
+                const struct pst_program_call *call = &program->calls[c];
+                const uint32_t *operands = &program->operands[call->first_operand];
+                n_whole += call->kind == PST_C_ACCUMULATE;
+                if (scatters(rig, call)) {
+                    n_scatters++;
+                    n_empty += operands[0] == PST_NONE;
+                    n_tied += rig->graph->params[call->op].n_users > 1;
+                    n_late +=
+                        program->values[operands[1]].microbatch != program->instrs[i].microbatch;
+                }
+            }
+        }
+    }
+}
+
+/* One gradient that no replica sums: they agree, and yet it is missing. */
+static void lose_everywhere(struct rig *rig)
+{
+    const uint32_t p = rig_draw(rig, rig->graph->n_params);
+    struct pst_error err = {0};
+    uint32_t n = 0;
+    for (uint32_t d = 0; d < rig->plan->n_devices; d++) {
+        const struct pst_program *program = rig->programs[d];
+        for (uint32_t c = 0; c < program->n_calls; c++) {
+            struct pst_program_call *call = &program->calls[c];
+            const uint32_t scratch = program->operands[call->first_operand + 1];
+            if (scatters(rig, call) && call->op == p && program->values[scratch].microbatch == 0) {
+                me_drop_scatter(rig, call);
+                n++;
+            }
+        }
+    }
+    if (n > 0) {
+        assert_int_equal(rig_check(rig, true, &report, &err), PST_ERR_BUG);
+        assert_true(rig_has_rule(&report, "NUM1"));
+        rig_programs(rig);
+    }
+}
+
+static void prove(struct rig *rig, const char *name)
+{
+    struct pst_error err = {0};
+    if (rig_check(rig, true, &report, &err) != PST_OK) {
+        fail_msg("seed %llu, %s: %s\n%s", (unsigned long long)rig->seed, name, err.message,
+                 err.details);
+    }
+    count(rig);
+    lose_everywhere(rig);
+    mu_mutate_all(rig, zero_list_mutations, N_ZERO_LISTS, name);
+    mu_mutate_all(rig, scatter_list_mutations, N_SCATTER_LISTS, name);
+    me_mutate_all(rig, zero_program_mutations, N_ZERO_PROGRAMS, name);
+    me_mutate_all(rig, scatter_program_mutations, N_SCATTER_PROGRAMS, name);
+}
+
+/* --- random plans -----------------------------------------------------------------------------*/
+
+static struct rig_shape draw_shape(struct rig *rig)
+{
+    struct rig_shape shape = rig_draw_shape(rig);
+    shape.zero = 2;
+    shape.two_way = false;
+    shape.replicas = true;
+    shape.no_barrier = rig_draw(rig, 3) == 0;
+    if (shape.microbatch > 0 || shape.chunks > 1) {
+        shape.batch = 6 + 6 * rig_draw(rig, 3);
+        shape.microbatch = 6;
+    }
+    return shape;
+}
+
+static void check(struct rig *rig, uint32_t i, const char *name)
+{
+    struct rig_shape shape = draw_shape(rig);
+    rig_plan(rig, &shape);
+    prove(rig, name);
+}
+
+TEST(mlp)
+{
+    rig_each("mlp", "inputs=40 hidden=130 layers=8 classes=3", PST_F32, 61, 80, check);
+}
+
+TEST(half)
+{
+    rig_each("mlp", "inputs=40 hidden=130 layers=8 classes=3", PST_BF16, 61, 40, check);
+}
+
+TEST(tied)
+{
+    rig_each("gpt", "layers=1 dim=16 heads=2 context=4 vocab=600", PST_F32, 61, 80, check);
+}
+
+TEST(experts)
+{
+    rig_each("llama", LLAMA " experts=4 experts_per_token=2", PST_F32, 61, 40, check);
+}
+
+static void check_muon(struct rig *rig, uint32_t i, const char *name)
+{
+    for (uint32_t p = 0; p < rig->graph->n_params; p++) {
+        rig->graph->params[p].muon = rig->graph->params[p].rank == 2;
+    }
+    check(rig, i, name);
+}
+
+TEST(muon)
+{
+    rig_each("mlp", "inputs=40 hidden=130 layers=8 classes=3", PST_F32, 61, 40, check_muon);
+}
+
+/* Replicas of two parts. */
+static void check_parts(const char *model, const char *settings, bool sequence, uint32_t n)
+{
+    const char *other = getenv("PENSTOCK_SEED");
+    FINISHED_BY(rig_close) struct rig rig;
+    open_parts(&rig, model, settings, 2, sequence, other != NULL ? strtoull(other, NULL, 10) : 35);
+    for (uint32_t i = 0; i < n; i++) {
+        struct rig_shape shape = draw_shape(&rig);
+        char name[32];
+        snprintf(name, sizeof name, "plan %u", i);
+        shape.devices = shape.devices % 2 + 1;
+        rig_plan(&rig, &shape);
+        expand(&rig);
+        prove(&rig, name);
+        rig_drop_plan(&rig);
+    }
+}
+
+TEST(parts)
+{
+    check_parts("gpt", GPT " vocab=600", false, 30);
+    check_parts("llama", LLAMA, false, 20);
+}
+
+TEST(rows)
+{
+    check_parts("gpt", GPT, true, 20);
+    check_parts("llama", LLAMA " qk_norm=true", true, 20);
+}
+
+TEST(every_mutation)
+{
+    print_message("%u SCATTERs, %u of empty pieces, %u of tied parameters, %u late; %u sums of "
+                  "whole gradients\n",
+                  n_scatters, n_empty, n_tied, n_late, n_whole);
+    assert_true(n_empty > 0 && n_tied > 0 && n_late > 0 && n_whole > 0);
+    mu_print(scatter_list_mutations, N_SCATTER_LISTS);
+    me_print(scatter_program_mutations, N_SCATTER_PROGRAMS);
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ZeRO 2: SCATTER sums a gradient of one use of a parameter in pieces over the replicas of a stage,
+ * inside a W or BW, and each of them adds its piece to what it has. SHARD2: each gradient of such a
+ * parameter, whole, is summed so, once, and nothing else makes its accumulators. NUM1: in the order
+ * of the micro-batches; of an empty piece too, for whose sums the others need the rank. COMM4: all
+ * ranks of a stage do the same in one order, between the same conversions. As LIVE finds that they
+ * begin these passes together, the k-th meeting of one is the k-th of all, and nobody waits
+ * forever.
+ */
+#include "base/hash.h"
+#include "graph/split.h"
+#include "prove/program_replay.h"
+
+void pst_walk_scatters_begin(struct pst_walk *walk)
+{
+    struct pst_check *check = walk->check;
+    walk->scattered = pst_check_array(check, check->graph->n_params, sizeof *walk->scattered);
+    for (uint32_t p = 0; p < check->graph->n_params; p++) {
+        if (pst_check_scatters(check, p)) {
+            walk->scattered[p] =
+                pst_check_array(check, check->graph->params[p].n_users, sizeof(uint32_t));
+        }
+    }
+}
+
+/* --- one call ----------------------------------------------------------------------------------*/
+
+/* The use of the parameter whose gradient the scratch buffer holds; n_users: none. */
+static uint32_t use_of(const struct pst_walk *walk, const struct pst_parameter *parameter,
+                       uint32_t scratch)
+{
+    uint32_t u = 0;
+    while (u < parameter->n_users &&
+           pst_check_contribution(parameter->users[u], parameter->user_slots[u]) !=
+               walk->states[scratch].gradient) {
+        u++;
+    }
+    return u;
+}
+
+/* Checks that the buffers are the gradient of a use and, unless its piece is empty, the accumulator
+   of that use. Returns the use; n_users with a violation. */
+static uint32_t check_buffers(struct pst_walk *walk, const struct pst_program_call *call,
+                              uint32_t out, uint32_t scratch)
+{
+    const struct pst_parameter *parameter = &walk->check->graph->params[call->op];
+    const struct pst_instr *instr = &walk->program->instrs[walk->instr];
+    const struct pst_value *part = &walk->program->values[scratch];
+    uint32_t use = use_of(walk, parameter, scratch);
+    if (part->kind != PST_V_SCRATCH || part->what != call->op || part->stage != instr->stage ||
+        use == parameter->n_users || walk->check->stage_of[parameter->users[use]] != instr->stage) {
+        pst_walk_fault(walk, "MEM2", "buffer %u is not a gradient of parameter %s in stage %u",
+                       scratch, parameter->name, instr->stage);
+        return parameter->n_users;
+    }
+    if (out != PST_NONE) {
+        const struct pst_value *sum = &walk->program->values[out];
+        if (sum->kind != PST_V_GRAD || sum->what != call->op || sum->slot != use) {
+            pst_walk_fault(walk, "MEM2",
+                           "buffer %u is not the accumulator for buffer %u, a gradient of "
+                           "parameter %s",
+                           out, scratch, parameter->name);
+            return parameter->n_users;
+        }
+    }
+    return use;
+}
+
+/* The piece and the pass. A stage that is not here has neither. */
+static bool check_place(struct pst_walk *walk, const struct pst_program_call *call, uint32_t out)
+{
+    const struct pst_check *check = walk->check;
+    const struct pst_instr *instr = &walk->program->instrs[walk->instr];
+    const char *name = check->graph->params[call->op].name;
+    uint32_t replica = pst_check_replica(check, walk->program->rank, instr->stage);
+    uint64_t elems;
+    if (replica == PST_NONE || !check->scatters[instr->stage] ||
+        (instr->op != PST_I_W && instr->op != PST_I_BW)) {
+        pst_walk_fault(walk, "COMM4", "SCATTER in a pass that its stage's devices begin apart");
+        return false;
+    }
+    if (!pst_check_scatters(check, call->op)) {
+        pst_walk_fault(walk, "SHARD2", "SCATTER of parameter %s, which REDUCE sums", name);
+        return false;
+    }
+    elems = pst_check_piece(check, call->op, replica).elems;
+    if (call->elems != elems || (out == PST_NONE) != (elems == 0)) {
+        pst_walk_fault(walk, "SHARD2",
+                       "%llu elements of parameter %s are added to %s; the device updates %llu",
+                       (unsigned long long)call->elems, name,
+                       out == PST_NONE ? "nothing" : "an accumulator", (unsigned long long)elems);
+        return false;
+    }
+    return true;
+}
+
+/* NUM1: the micro-batches of the step in order, and the first of them begins the sum. */
+static void sum_in_turn(struct pst_walk *walk, const struct pst_program_call *call, uint32_t use,
+                        uint32_t microbatch)
+{
+    const struct pst_parameter *parameter = &walk->check->graph->params[call->op];
+    uint32_t *summed = &walk->scattered[call->op][use];
+    uint32_t turn = pst_check_turn(walk->check, microbatch);
+    if (turn != *summed || call->begins != (turn == 0)) {
+        pst_walk_fault(walk, "NUM1",
+                       "gradient of micro-batch %u %s the sum of parameter %s, which has those of "
+                       "%u micro-batches",
+                       microbatch, call->begins ? "begins" : "is added to", parameter->name,
+                       *summed);
+    }
+    *summed = turn + 1;
+}
+
+/* Afterwards the scratch buffer holds no gradient any more: of its elements the rank's piece is a
+   sum, and those of others are undefined. */
+void pst_walk_scatter(struct pst_walk *walk, const struct pst_program_call *call,
+                      const uint32_t *operands)
+{
+    const struct pst_parameter *parameter = &walk->check->graph->params[call->op];
+    const uint64_t bytes = call->elems * sizeof(float);
+    uint32_t out = operands[0], scratch = operands[1], use;
+    if (!check_place(walk, call, out)) {
+        return;
+    }
+    if (scratch == PST_NONE) {
+        pst_walk_fault(walk, "MEM2", "SCATTER of parameter %s without its gradient",
+                       parameter->name);
+        return;
+    }
+    use = check_buffers(walk, call, out, scratch);
+    pst_check_scatter(walk->check, walk->program, walk->instr, call, scratch);
+    pst_walk_read(walk, scratch, parameter->elems * sizeof(float), "a gradient");
+    walk->states[scratch].written = false;
+    if (use == parameter->n_users) {
+        return;
+    }
+    sum_in_turn(walk, call, use, walk->program->values[scratch].microbatch);
+    if (out == PST_NONE) {
+        return;
+    }
+    if (!call->begins) {
+        pst_walk_read(walk, out, bytes, "an accumulator");
+    }
+    pst_walk_write(walk, out, bytes, "an accumulator");
+    walk->states[out].summed = walk->scattered[call->op][use];
+}
+
+/* --- the end of a list -------------------------------------------------------------------------*/
+
+/* The use makes gradients here that are added to an empty piece. */
+static bool is_empty(const struct pst_walk *walk, uint32_t p, uint32_t use)
+{
+    const struct pst_check *check = walk->check;
+    uint32_t op = check->graph->params[p].users[use];
+    uint32_t replica = pst_check_replica(check, walk->program->rank, check->stage_of[op]);
+    struct pst_op_grad grad;
+    pst_op_grad_info(check->graph, op, &grad);
+    return replica != PST_NONE && grad.has_w && pst_check_piece(check, p, replica).elems == 0;
+}
+
+void pst_walk_scatters_end(struct pst_walk *walk)
+{
+    const struct pst_check *check = walk->check;
+    for (uint32_t p = 0; !check->limits->forward_only && p < check->graph->n_params; p++) {
+        const struct pst_parameter *parameter = &check->graph->params[p];
+        for (uint32_t u = 0; pst_check_scatters(check, p) && u < parameter->n_users; u++) {
+            uint32_t op = parameter->users[u], summed = walk->scattered[p][u];
+            uint32_t n = pst_check_unit(check, check->stage_of[op]);
+            if (summed != n && is_empty(walk, p, u)) {
+                pst_check_add(walk->check, "NUM1", walk->program->rank, PST_NONE,
+                              "%u micro-batches of the gradients of %s for %s are summed over the "
+                              "replicas, expected %u",
+                              summed, parameter->name, check->graph->ops[op].name, n);
+            }
+        }
+    }
+}
+
+/* --- all ranks of a stage ----------------------------------------------------------------------*/
+
+/* Which operators wrote the scratch buffers. */
+static void note_kernel(const struct pst_check *check, const struct pst_program *program,
+                        const struct pst_program_call *call, uint32_t *made_by)
+{
+    const struct pst_op *op = &check->graph->ops[call->op];
+    const uint32_t *dp = &program->operands[call->first_operand + pst_operands_of(op).dp];
+    for (uint32_t i = 0; i < op->n_param && call->pass == 2; i++) {
+        if (dp[i] != PST_NONE) {
+            made_by[dp[i]] = call->op;
+        }
+    }
+}
+
+/* Adds a call to the digest, if ranks meet in it. */
+static uint64_t add_call(const struct pst_check *check, const struct pst_program *program,
+                         const struct pst_program_call *call, const uint32_t *made_by,
+                         uint64_t digest)
+{
+    if (call->kind == PST_C_SCATTER) {
+        uint32_t scratch = program->operands[call->first_operand + 1];
+        digest = pst_fnv1a(pst_fnv1a(digest, PST_C_SCATTER), call->op);
+        if (scratch != PST_NONE) {
+            digest = pst_fnv1a(pst_fnv1a(digest, made_by[scratch]), program->values[scratch].slot);
+            digest = pst_fnv1a(digest, program->values[scratch].microbatch);
+        }
+    } else if (call->kind == PST_C_KERNEL &&
+               pst_op_meets(&check->graph->ops[call->op], call->pass)) {
+        digest = pst_fnv1a(pst_fnv1a(digest, PST_C_KERNEL), call->op);
+        digest = pst_fnv1a(pst_fnv1a(digest, call->pass), call->samples);
+    }
+    return digest;
+}
+
+uint64_t pst_check_scatters_within(struct pst_check *check, const struct pst_program *program)
+{
+    uint64_t digest = PST_FNV1A;
+    uint32_t *made_by =
+        check->plan->zero >= 2 ? pst_arena_none(&check->arena, program->n_values) : NULL;
+    for (uint32_t i = 0; made_by != NULL && i < program->n_instrs; i++) {
+        const struct pst_instr *instr = &program->instrs[i];
+        const struct pst_program_instr *list = &program->lists[i];
+        if ((instr->op != PST_I_W && instr->op != PST_I_BW) || !check->scatters[instr->stage]) {
+            continue;
+        }
+        digest = pst_fnv1a(pst_fnv1a(digest, instr->op), instr->stage);
+        digest = pst_fnv1a(digest, instr->microbatch);
+        for (uint32_t c = list->first_call; c < list->first_call + list->n_calls; c++) {
+            const struct pst_program_call *call = &program->calls[c];
+            if (call->kind == PST_C_KERNEL) {
+                note_kernel(check, program, call, made_by);
+            }
+            digest = add_call(check, program, call, made_by, digest);
+        }
+    }
+    return digest;
+}
+
+/* Stages that share a rank share all of theirs, so the first stage of a rank has all that it meets
+   in such passes. */
+void pst_check_replicas(struct pst_check *check, const uint64_t *scatters)
+{
+    for (uint32_t d = 0; check->plan->zero >= 2 && d < check->plan->n_devices; d++) {
+        uint32_t at = check->rank_first[d], first;
+        if (at == check->rank_first[d + 1]) {
+            continue;
+        }
+        first = check->plan->stages[check->rank_stages[at]].ranks[0];
+        if (scatters[d] != scatters[first]) {
+            pst_check_add(check, "COMM4", d, PST_NONE,
+                          "its W and BW sum gradients over the replicas that are others than "
+                          "those of device %u, which is the first of its stages, or in another "
+                          "order",
+                          first);
+        }
+    }
+}
