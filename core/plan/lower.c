@@ -9,6 +9,7 @@
 #include "plan/lower.h"
 #include "plan/order_run.h"
 #include "plan/pass_calls.h"
+#include "plan/shards.h"
 
 /* --- what is taken -----------------------------------------------------------------------------*/
 
@@ -195,6 +196,33 @@ static bool find_need(const void *of, uint32_t rank, const struct pst_pass *pass
     return false;
 }
 
+/* Stages whose gradients are summed inside passes. */
+static void find_together(struct pst_lowering *low)
+{
+    const struct pst_plan *plan = low->plan;
+
+    low->together = pst_arena_array(&low->arena, plan->n_stages, sizeof *low->together);
+    for (uint32_t s = 0; s < plan->n_stages && plan->zero >= 2 && plan->copies == 1; s++) {
+        for (uint32_t v = 0; v < plan->stages[s].n_nodes; v++) {
+            const struct pst_op *op = &low->graph->ops[plan->stages[s].nodes[v]];
+
+            for (uint32_t i = 0; i < op->n_param && !low->together[s]; i++) {
+                low->together[s] =
+                    op->param[i] != PST_NONE && pst_plan_scatters(plan, s, op->param[i]);
+            }
+        }
+    }
+}
+
+static const uint32_t *find_group(const void *of, const struct pst_pass *pass, uint32_t *ret_n)
+{
+    const struct pst_lowering *low = of;
+    const bool sums = pass->op == PST_PASS_W || pass->op == PST_PASS_BW;
+
+    *ret_n = low->plan->stages[pass->stage].n_ranks;
+    return sums && low->together[pass->stage] ? low->plan->stages[pass->stage].ranks : NULL;
+}
+
 static uint64_t duration_of(const void *of, const struct pst_pass *pass)
 {
     return pst_lowering_pass_ns(of, pass);
@@ -208,6 +236,7 @@ pst_status pst_lowering_prepare(struct pst_lowering *low, struct pst_error *err)
                                 .of = low,
                                 .need = find_need,
                                 .duration_ns = duration_of,
+                                .together = find_group,
                                 .rule = "LIVE1: "};
     pst_status status;
 
@@ -219,6 +248,7 @@ pst_status pst_lowering_prepare(struct pst_lowering *low, struct pst_error *err)
     index_edges(low);
     time_stages(low);
     index_passes(low);
+    find_together(low);
     status = pst_order_run(&run, &low->arena, err);
     low->end_ns = run.end_ns;
     return status;

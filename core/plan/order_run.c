@@ -17,6 +17,7 @@ struct front {
     uint32_t need;                   /* the first that has not been met */
     struct pst_order_place decisive; /* the need that came last */
     uint64_t ready_ns, clock_ns;
+    bool arrived;  /* all needs are met; others that begin the pass with it are to come */
     uint32_t next; /* device that sleeps at the same pass, or PST_NONE */
 };
 
@@ -103,11 +104,74 @@ static void run_pass(struct work *w, uint32_t device)
     w->run->end_ns[device][at] = front->clock_ns;
     front->position++;
     front->need = 0;
+    front->arrived = false;
     front->ready_ns = 0;
     front->decisive = nowhere;
     for (uint32_t d = w->sleeper[device][at]; d != PST_NONE; d = w->fronts[d].next) {
         w->awake[w->n_awake++] = d;
     }
+}
+
+static const uint32_t *group_of(const struct work *w, uint32_t device, uint32_t *ret_n)
+{
+    return w->run->together != NULL ? w->run->together(w->run->of, next_pass(w, device), ret_n)
+                                    : NULL;
+}
+
+/* A device of the group that has not arrived; PST_NONE: all have. Devices come mostly in their
+   order, so the last is the first to look at. */
+static uint32_t find_absent(const struct work *w, const uint32_t *group, uint32_t n)
+{
+    while (n > 0 && w->fronts[group[n - 1]].arrived) {
+        n--;
+    }
+    return n > 0 ? group[n - 1] : PST_NONE;
+}
+
+/* All begin with the last of them, and end alike. */
+static void run_together(struct work *w, uint32_t device, const uint32_t *group, uint32_t n)
+{
+    struct pst_order_place decisive = nowhere;
+    uint64_t begin_ns = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        const struct front *front = &w->fronts[group[i]];
+        const bool waited = front->ready_ns > front->clock_ns;
+        const uint64_t here_ns = waited ? front->ready_ns : front->clock_ns;
+
+        if (i == 0 || here_ns > begin_ns) {
+            begin_ns = here_ns;
+            decisive = waited || front->position == 0
+                           ? front->decisive
+                           : (struct pst_order_place){group[i], front->position - 1};
+        }
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        w->fronts[group[i]].ready_ns = begin_ns;
+        w->fronts[group[i]].decisive = decisive;
+        run_pass(w, group[i]);
+        if (group[i] != device) {
+            w->awake[w->n_awake++] = group[i];
+        }
+    }
+}
+
+/* The needs of the device's next pass are met; false: others begin it with this one. */
+static bool begin_pass(struct work *w, uint32_t device)
+{
+    uint32_t n = 0;
+    const uint32_t *group = group_of(w, device, &n);
+
+    if (group == NULL) {
+        run_pass(w, device);
+        return true;
+    }
+    w->fronts[device].arrived = true;
+    if (find_absent(w, group, n) != PST_NONE) {
+        return false;
+    }
+    run_together(w, device, group, n);
+    return true;
 }
 
 /* --- orders that cannot be satisfied ----------------------------------------------------------*/
@@ -120,11 +184,19 @@ static const char *name_pass(const struct pst_pass *pass, char text[96])
     return text;
 }
 
-/* The need at which a device sleeps. */
+/* The need at which a device sleeps, or the pass of a device for which it waits. */
 static struct pst_order_need missing_need(const struct work *w, uint32_t device)
 {
     struct pst_order_need need = {.at = nowhere};
+    uint32_t n = 0;
 
+    if (w->fronts[device].arrived) {
+        const uint32_t *group = group_of(w, device, &n);
+
+        need.at = (struct pst_order_place){find_absent(w, group, n), w->fronts[device].position};
+        need.pass = *next_pass(w, device);
+        return need;
+    }
     w->run->need(w->run->of, device, next_pass(w, device), w->fronts[device].need, &need);
     return need;
 }
@@ -171,8 +243,8 @@ pst_status pst_order_run(struct pst_order_run *run, struct pst_arena *arena, str
     while (w.n_awake > 0) {
         const uint32_t d = w.awake[--w.n_awake];
 
-        while (w.fronts[d].position < run->n_passes[d] && gather_needs(&w, d)) {
-            run_pass(&w, d);
+        while (w.fronts[d].position < run->n_passes[d] && gather_needs(&w, d) &&
+               begin_pass(&w, d)) {
         }
     }
     for (uint32_t d = 0; d < run->n_devices && status == PST_OK; d++) {
