@@ -8,6 +8,7 @@
 #define TESTS_CHECK_EXPLORER_H
 
 #include "graph/split.h"
+#include "plan/shards.h"
 #include "prove/check.h"
 
 #include <stdlib.h>
@@ -36,7 +37,7 @@ struct xp_instr {
     uint16_t earlier_groups; /* ordered: transfers before its group */
     uint8_t group_end;
     bool transfer, reduction;
-    bool together; /* a pass that the parts of a replica begin together */
+    bool together; /* a pass that the parts of a replica, or all ranks of a stage, begin together */
     uint8_t op, peer;
     uint8_t sequence;         /* transfers: position on the channel */
     uint8_t partner;          /* transfers: the same position at the other end, 0xFF: none */
@@ -83,10 +84,28 @@ static inline bool xp_is_reduction(uint32_t op)
            op == PST_I_GATHER;
 }
 
-/* Its stage has something for which the parts of a replica need each other: then they begin it
-   together. Only W has nothing of the kind. */
+/* It makes gradients which the replicas of its stage sum in it (ZeRO 2). */
+static inline bool xp_is_sum(const struct explorer *x, const struct pst_instr *instr)
+{
+    const struct pst_plan_stage *stage = &x->plan->stages[instr->stage];
+    bool any = false;
+    for (uint32_t i = 0; i < stage->n_nodes; i++) {
+        const struct pst_op *op = &x->graph->ops[stage->nodes[i]];
+        for (uint32_t p = 0; p < op->n_param; p++) {
+            any |=
+                op->param[p] != PST_NONE && pst_plan_scatters(x->plan, instr->stage, op->param[p]);
+        }
+    }
+    return any && (instr->op == PST_I_W || instr->op == PST_I_BW);
+}
+
+/* Its stage has something for which the parts of a replica need each other, or its replicas sum
+   gradients: then they begin it together. Otherwise only W has nothing of the kind. */
 static inline bool xp_is_together(const struct explorer *x, const struct pst_instr *instr)
 {
+    if (xp_is_pass(instr->op) && xp_is_sum(x, instr)) {
+        return true;
+    }
     if (x->n_parts == 1 || !xp_is_pass(instr->op) || instr->op == PST_I_W) {
         return false;
     }
@@ -102,16 +121,24 @@ static inline bool xp_is_together(const struct explorer *x, const struct pst_ins
 
 static inline bool xp_holds(const struct pst_plan_stage *stage, uint32_t r)
 {
-    for (uint32_t i = 0; i < stage->n_ranks; i++) {
-        if (stage->ranks[i] == r) {
-            return true;
-        }
+    return pst_plan_place(stage, r) != PST_NONE;
+}
+
+/* The place of a rank in the stages of a tie, which is one in all of them if the parameter is in
+   pieces; PST_NONE: it has none of these stages. */
+static inline uint32_t xp_place(const struct pst_plan *plan, const struct pst_plan_tie *tie,
+                                uint32_t r)
+{
+    uint32_t place = PST_NONE;
+    for (uint32_t k = 0; k < tie->n_stages && place == PST_NONE; k++) {
+        place = pst_plan_place(&plan->stages[tie->stages[k]], r);
     }
-    return false;
+    return place;
 }
 
 /* Returns true if rank q is in the meeting of rank r: all ranks are in NORM, the parts of r's
-   replica in MERGE and passes, the same part of each replica in the others. */
+   replica in MERGE and passes, all of a stage in passes where its replicas sum gradients, those
+   with the same piece in TIE of pieces, the same part of each replica in the others. */
 static inline bool xp_is_member(const struct explorer *x, const struct pst_instr *instr, uint32_t r,
                                 uint32_t q)
 {
@@ -119,10 +146,17 @@ static inline bool xp_is_member(const struct explorer *x, const struct pst_instr
     if (instr->op == PST_I_NORM) {
         return true;
     }
+    if (xp_is_pass(instr->op) && xp_is_sum(x, instr)) {
+        return xp_holds(&plan->stages[instr->stage], r) && xp_holds(&plan->stages[instr->stage], q);
+    }
     if (instr->op == PST_I_MERGE || xp_is_pass(instr->op)) {
         return q / x->n_parts == r / x->n_parts && xp_holds(&plan->stages[instr->stage], q);
     }
     const struct pst_plan_tie *tie = instr->op == PST_I_TIE ? &plan->ties[instr->stage] : NULL;
+    if (tie != NULL && pst_plan_cuts(plan, tie->stages[0], tie->parameter)) {
+        return xp_place(plan, tie, q) != PST_NONE &&
+               xp_place(plan, tie, q) == xp_place(plan, tie, r);
+    }
     for (uint32_t k = 0; k < (tie != NULL ? tie->n_stages : 1); k++) {
         if (xp_holds(&plan->stages[tie != NULL ? tie->stages[k] : instr->stage], q)) {
             return q % x->n_parts == r % x->n_parts;
@@ -302,7 +336,7 @@ static inline void xp_push(struct explorer *x, const struct xp_state *s)
     x->stack[x->n_stack++] = *s;
 }
 
-/* The list of rank r is at a pass that the parts of its replica begin together. The pass runs when
+/* The list of rank r is at a pass that others begin with it. The pass runs when
    all their lists are at it and their waits are over. */
 static inline bool xp_pass_event(struct explorer *x, const struct xp_state *s, uint32_t r)
 {

@@ -110,7 +110,8 @@ static void judge(struct tiny *tiny, struct explorer *x, struct tally *tally)
     tally->n_live += live;
     tally->n_alike_dead += !live && parts_are_alike(tiny->rig.plan);
     check_capacity(tiny, x, &report);
-    if (limits->async_reductions && limits->channel_capacity == 0 && !limits->ordered) {
+    if (limits->async_reductions && limits->channel_capacity == 0 && !limits->ordered &&
+        !tiny->sums) {
         check_simulator(tiny, index, live);
     }
 }
@@ -125,12 +126,12 @@ static void print_tally(const struct tally *tally)
                 tally->n_live < tally->n_plans - tally->n_plans / 10);
 }
 
-TEST(verdicts_agree)
+/* sums: replicas sum gradients inside passes. */
+static void judge_all(bool sums, uint32_t n_plans)
 {
-    struct tiny tiny;
+    struct tiny tiny = {.sums = sums};
     struct explorer x = {0};
     struct tally tally = {0};
-    uint32_t n_plans = tiny_setting("PENSTOCK_EXPLORER_PLANS", TINY_PLANS);
     uint32_t longest = tiny_setting("PENSTOCK_EXPLORER_LENGTH", 6);
     assert_true(longest >= 3 && longest <= XP_INSTRS);
     rig_open(&tiny.rig, "gpt", "layers=1 dim=4 heads=1 context=2 vocab=3",
@@ -150,11 +151,21 @@ TEST(verdicts_agree)
     rig_close(&tiny.rig);
 }
 
+TEST(verdicts_agree)
+{
+    judge_all(false, tiny_setting("PENSTOCK_EXPLORER_PLANS", TINY_PLANS));
+}
+
+TEST(verdicts_agree_of_sums)
+{
+    judge_all(true, tiny_setting("PENSTOCK_EXPLORER_PLANS", TINY_PLANS / 4));
+}
+
 /* Replicas of two parts, which meet within passes: two stages on one group of ranks, or two or
    four, each on one or both of two groups. */
-static void judge_of_parts(bool sequence, uint32_t n_plans)
+static void judge_of_parts(bool sequence, bool sums, uint32_t n_plans)
 {
-    struct tiny tiny;
+    struct tiny tiny = {.sums = sums};
     struct explorer x = {0};
     struct tally tally = {0};
     uint32_t longest = tiny_setting("PENSTOCK_EXPLORER_LENGTH", 6);
@@ -178,6 +189,11 @@ static void judge_of_parts(bool sequence, uint32_t n_plans)
 TEST(verdicts_agree_of_parts)
 {
     uint32_t n_plans = tiny_setting("PENSTOCK_EXPLORER_PLANS", TINY_PLANS / 8);
-    judge_of_parts(false, n_plans / 2);
-    judge_of_parts(true, n_plans / 2);
+    judge_of_parts(false, false, n_plans / 2);
+    judge_of_parts(true, false, n_plans / 2);
+}
+
+TEST(verdicts_agree_of_sums_and_parts)
+{
+    judge_of_parts(true, true, tiny_setting("PENSTOCK_EXPLORER_PLANS", TINY_PLANS / 16));
 }

@@ -23,6 +23,7 @@ struct tiny {
     struct pst_instr lists[XP_RANKS][XP_INSTRS];
     uint32_t waits[XP_RANKS][XP_INSTRS][XP_INSTRS];
     uint32_t length; /* at most */
+    bool sums;       /* replicas sum gradients inside passes (ZeRO 2) */
     bool alike;      /* the parts of a group, a rank each, have the same lists but for peers */
 };
 
@@ -72,7 +73,7 @@ static inline void tiny_draw_transfer(struct tiny *tiny, const struct tiny_some 
 static inline void tiny_add_reduction(struct tiny *tiny, uint8_t op, uint32_t stage)
 {
     uint32_t n_parts = pst_plan_tensor(tiny->rig.plan);
-    struct explorer x = {.plan = tiny->rig.plan, .n_parts = n_parts};
+    struct explorer x = {.plan = tiny->rig.plan, .graph = tiny->rig.graph, .n_parts = n_parts};
     struct pst_instr instr = {.op = op, .stage = stage};
     bool left_out = false;
     for (uint32_t d = 0; d < tiny->rig.plan->n_devices; d++) {
@@ -113,9 +114,30 @@ static inline void tiny_draw_pass(struct tiny *tiny, const struct tiny_some *som
     }
 }
 
+/* A pass that makes gradients, on all ranks of a stage, now and then without one of them. */
+static inline void tiny_draw_sum(struct tiny *tiny)
+{
+    const struct pst_plan *plan = tiny->rig.plan;
+    const uint32_t s = rig_draw(&tiny->rig, plan->n_stages);
+    const struct pst_plan_stage *stage = &plan->stages[s];
+    const uint32_t microbatch = rig_draw(&tiny->rig, stage->n_microbatches);
+    const uint8_t op = rig_draw(&tiny->rig, 2) == 0 ? PST_I_W : PST_I_BW;
+    for (uint32_t r = 0; r < stage->n_ranks; r++) {
+        struct pst_instr *instr =
+            rig_draw(&tiny->rig, 40) == 0 ? NULL : tiny_add(tiny, stage->ranks[r], op, s);
+        if (instr != NULL) {
+            instr->microbatch = microbatch;
+        }
+    }
+}
+
 /* Something for all parts of a group, or for one alone. */
 static inline void tiny_draw_instr(struct tiny *tiny)
 {
+    if (tiny->sums && rig_draw(&tiny->rig, 3) == 0) {
+        tiny_draw_sum(tiny);
+        return;
+    }
     uint32_t n_parts = pst_plan_tensor(tiny->rig.plan), what = rig_draw(&tiny->rig, 10);
     struct tiny_some some = {rig_draw(&tiny->rig, tiny->rig.plan->n_devices / n_parts), 0, n_parts};
     if (!tiny->alike && rig_draw(&tiny->rig, 10) == 0) {
@@ -197,6 +219,8 @@ static inline void tiny_make(struct tiny *tiny, uint32_t n)
     uint32_t chunks = n == 1 ? 2 : 1 + rig_draw(&tiny->rig, 2);
     struct rig_shape shape = {.devices = n, .chunks = chunks, .batch = 2, .microbatch = 2};
     shape.batch *= tiny->rig.graph->parts; /* different passes */
+    shape.batch *= tiny->sums ? 2 : 1;
+    shape.zero = tiny->sums ? 2 : 0;
     rig_cut(&tiny->rig, &shape);
     struct pst_plan *plan = tiny->rig.plan;
     for (uint32_t s = 0; s < plan->n_stages; s++) {
