@@ -198,11 +198,11 @@ bool pst_recorder_is_empty(const struct pst_recorder *recorder)
     return first_start(recorder) == UINT64_MAX;
 }
 
-static uint64_t scattered_bytes(const struct pst_program_call *call)
+static uint64_t met_bytes(const struct pst_program_call *call)
 {
     uint64_t bytes = 0;
 
-    for (uint32_t p = 0; call->kind == PST_C_SCATTER && p < call->meeting->n_parts; p++) {
+    for (uint32_t p = 0; call->meeting != NULL && p < call->meeting->n_parts; p++) {
         bytes += call->meeting->parts[p].bytes;
     }
     return bytes;
@@ -223,7 +223,7 @@ static uint64_t moved_bytes(const struct pst_recorder *recorder, const struct ps
         bytes += program->copies[list->first_copy + i].bytes;
     }
     for (uint32_t i = 0; i < list->n_calls; i++) {
-        bytes += scattered_bytes(&program->calls[list->first_call + i]);
+        bytes += met_bytes(&program->calls[list->first_call + i]);
     }
     return bytes;
 }

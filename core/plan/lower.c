@@ -105,8 +105,13 @@ static void time_stages(struct pst_lowering *low)
     low->pass_ns = pst_arena_array(&low->arena, (size_t)plan->n_stages * n, sizeof *low->pass_ns);
     for (uint32_t i = 0; i < plan->n_stages * n; i++) {
         uint64_t *ns = low->pass_ns[i], sums = scatters_ns(low, i / n);
+        struct pst_pass_gathers gathers[PST_I_BW + 1];
 
         pst_plan_pass_ns(&plan->stages[i / n], low->graph, low->cost, i % n, true, ns);
+        pst_plan_gathers_of(plan, low->graph, low->cost, i / n, gathers);
+        for (uint32_t op = PST_PASS_F; op <= PST_PASS_BW; op++) {
+            ns[op] = pst_sat_add_ns(ns[op], gathers[op].ns);
+        }
         ns[PST_PASS_W] = pst_sat_add_ns(ns[PST_PASS_W], sums);
         ns[PST_PASS_BW] = pst_sat_add_ns(ns[PST_PASS_BW], sums);
     }

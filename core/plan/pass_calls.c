@@ -5,10 +5,12 @@
 #include "plan/pass_calls.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/memory.h"
 #include "base/saturate.h"
 #include "plan/sequence.h"
+#include "plan/gathers.h"
 #include "plan/shards.h"
 
 /* --- calls ------------------------------------------------------------------------------------ */
@@ -184,4 +186,101 @@ uint64_t pst_plan_op_scatter_ns(const struct pst_plan *plan, const struct pst_gr
         }
     }
     return ns;
+}
+
+/* --- gathers -----------------------------------------------------------------------------------*/
+
+static uint64_t reads_of(const struct pst_graph *graph, uint32_t op, uint8_t kernel)
+{
+    struct pst_op_grad grad;
+
+    if (kernel == 0) {
+        return UINT64_MAX;
+    }
+    pst_op_grad_info(graph, op, &grad);
+    return kernel == 1 ? grad.b_reads_p : grad.w_reads_p;
+}
+
+uint64_t pst_plan_gather_ns(const struct pst_plan *plan, const struct pst_cost_model *cost,
+                            uint32_t stage, uint64_t bytes)
+{
+    const struct pst_plan_stage *of = &plan->stages[stage];
+    const bool far = pst_cost_spans_nodes(cost, of->ranks, of->n_ranks);
+    const struct pst_meet_bytes copied = {0, bytes};
+    struct pst_cost_at at;
+
+    return pst_cost_ring_ns(pst_cost_on(cost, of->ranks, of->n_ranks, &at),
+                            pst_cost_shared_bytes(copied, far, of->tensor), pst_plan_replicas(of),
+                            far);
+}
+
+static uint64_t bytes_of(const struct pst_graph *graph, const uint32_t *bucket, uint32_t n)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        const struct pst_parameter *parameter = &graph->params[bucket[i]];
+
+        bytes += parameter->elems * pst_dtype_bytes(parameter->dtype);
+    }
+    return bytes;
+}
+
+struct pst_pass_gathers pst_plan_pass_gathers(const struct pst_plan *plan,
+                                              const struct pst_graph *graph,
+                                              const struct pst_cost_model *cost, uint32_t stage,
+                                              const struct pst_pass_calls *pass,
+                                              uint64_t *ret_call_ns)
+{
+    struct pst_pass_gathers sum = {0};
+    struct pst_arena arena = {0};
+    struct pst_gathers gathers;
+
+    pst_gathers_init(&gathers, plan, graph, &arena);
+    for (uint32_t c = 0; plan->zero >= 3 && c < pass->n_calls; c++) {
+        const struct pst_pass_call *call = &pass->calls[c];
+        const uint32_t op = plan->stages[stage].nodes[call->node];
+        const uint64_t reads = reads_of(graph, op, call->pass);
+        uint64_t ns = 0;
+
+        for (uint32_t i = 0; i < graph->ops[op].n_param; i++) {
+            const uint32_t p = graph->ops[op].param[i], *bucket;
+            const uint32_t n = p != PST_NONE && (reads >> i & 1)
+                                   ? pst_gathers_need(&gathers, stage, call->node, p, &bucket)
+                                   : 0;
+
+            if (n > 0) {
+                const uint64_t bytes = bytes_of(graph, bucket, n);
+
+                sum.n++;
+                sum.bytes += bytes;
+                ns = pst_sat_add_ns(ns, pst_plan_gather_ns(plan, cost, stage, bytes));
+            }
+        }
+        sum.ns = pst_sat_add_ns(sum.ns, ns);
+        if (ret_call_ns != NULL) {
+            ret_call_ns[c] = ns;
+        }
+    }
+    pst_arena_finish(&arena);
+    return sum;
+}
+
+void pst_plan_gathers_of(const struct pst_plan *plan, const struct pst_graph *graph,
+                         const struct pst_cost_model *cost, uint32_t stage,
+                         struct pst_pass_gathers ret_passes[PST_I_BW + 1])
+{
+    const uint32_t ops[] = {PST_I_F, PST_I_B, PST_I_W, PST_I_BW};
+    struct pst_pass_calls calls[PST_I_BW + 1];
+    struct pst_arena arena = {0};
+
+    memset(ret_passes, 0, (PST_I_BW + 1) * sizeof *ret_passes);
+    if (plan->zero >= 3) {
+        pst_pass_calls_init(&plan->stages[stage], graph, &arena, calls);
+        for (uint32_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+            ret_passes[ops[i]] =
+                pst_plan_pass_gathers(plan, graph, cost, stage, &calls[ops[i]], NULL);
+        }
+    }
+    pst_arena_finish(&arena);
 }

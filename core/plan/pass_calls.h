@@ -37,8 +37,28 @@ uint64_t pst_plan_scatter_ns(const struct pst_plan *plan, const struct pst_graph
 uint64_t pst_plan_op_scatter_ns(const struct pst_plan *plan, const struct pst_graph *graph,
                                 const struct pst_cost_model *cost, uint32_t stage, uint32_t op);
 
-/* Times of the passes of a micro-batch without such sums, which is this slice of its sequences, on
-   one rank of the stage, by PST_I_*; R: the replays alone, which B and BW include if `inside`.
+/* Time in which so many bytes of weights are gathered from the replicas of a stage. */
+uint64_t pst_plan_gather_ns(const struct pst_plan *plan, const struct pst_cost_model *cost,
+                            uint32_t stage, uint64_t bytes);
+
+/* The weights that a pass of a stage gathers from its replicas (gathers.h). */
+struct pst_pass_gathers {
+    uint32_t n;
+    uint64_t bytes, ns; /* of all */
+};
+/* Finds them; ret_call_ns: NULL, or [call] the time right before each. */
+struct pst_pass_gathers pst_plan_pass_gathers(const struct pst_plan *plan,
+                                              const struct pst_graph *graph,
+                                              const struct pst_cost_model *cost, uint32_t stage,
+                                              const struct pst_pass_calls *pass,
+                                              uint64_t *ret_call_ns);
+/* Those of the passes F, B, W and BW, by PST_I_*. */
+void pst_plan_gathers_of(const struct pst_plan *plan, const struct pst_graph *graph,
+                         const struct pst_cost_model *cost, uint32_t stage,
+                         struct pst_pass_gathers ret_passes[PST_I_BW + 1]);
+
+/* Times of the passes of a micro-batch without such meetings, which is this slice of its sequences,
+   on one rank of the stage, by PST_I_*; R: the replays alone, which B and BW include if `inside`.
    ret_ns: [PST_I_R + 1]. */
 void pst_plan_pass_ns(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                       const struct pst_cost_model *cost, uint32_t slice, bool inside,

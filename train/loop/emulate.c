@@ -109,7 +109,11 @@ static double count_meetings(const struct pst_session *session)
 
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         const struct pst_plan_stage *stage = &plan->stages[s];
+        struct pst_pass_gathers gathers[PST_I_BW + 1];
 
+        pst_plan_gathers_of(plan, session->graph, &session->cost, s, gathers);
+        n += (double)(gathers[PST_I_F].n + gathers[PST_I_BW].n) * stage->n_microbatches *
+             stage->n_ranks;
         for (uint32_t v = 0; v < stage->n_nodes; v++) {
             const struct pst_op *op = &session->graph->ops[stage->nodes[v]];
 

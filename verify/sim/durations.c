@@ -196,6 +196,20 @@ static void scatters_init(const struct pst_sim_durations *durations, struct pst_
     *ret_scatters = scatters;
 }
 
+/* Their time is that of passes. */
+static void gathers_init(const struct pst_sim_durations *durations, uint32_t s,
+                         struct pst_sim_stage *stage)
+{
+    pst_plan_gathers_of(durations->plan, durations->graph, durations->cost, s, stage->gathers);
+    for (uint32_t i = 0; i < durations->graph->slices; i++) {
+        for (uint32_t op = PST_I_F; op <= PST_I_BW; op++) {
+            uint64_t *ns = &stage->compute_ns[i][op];
+
+            *ns = pst_sat_add_ns(*ns, stage->gathers[op].ns);
+        }
+    }
+}
+
 /* --- inside the passes of stages that offload --------------------------------------------------*/
 
 /* placed: passes R replay, so that B does not. */
@@ -255,8 +269,12 @@ static void offload_init(const struct pst_sim_durations *durations, struct pst_a
     offload->bytes = pst_arena_array(arena, stage->n_nodes, sizeof *offload->bytes);
     pst_plan_offload_bytes(stage, durations->graph, offload->bytes);
     for (uint32_t i = 0; i < sizeof ops / sizeof *ops; i++) {
-        time_calls(durations, arena, stage, placed, &offload->passes[ops[i]],
-                   &offload->call_ns[ops[i]]);
+        const struct pst_pass_calls *pass = &offload->passes[ops[i]];
+
+        time_calls(durations, arena, stage, placed, pass, &offload->call_ns[ops[i]]);
+        offload->gather_ns[ops[i]] = pst_arena_array(arena, pass->n_calls, sizeof(uint64_t));
+        pst_plan_pass_gathers(durations->plan, durations->graph, durations->cost, s, pass,
+                              offload->gather_ns[ops[i]]);
     }
     *ret_offload = offload;
 }
@@ -280,6 +298,7 @@ void pst_sim_durations_init(struct pst_sim_durations *durations, struct pst_aren
         struct pst_sim_stage *stage = &durations->stages[s];
         stage_times(durations, arena, &plan->stages[s], placed[s], stage);
         scatters_init(durations, arena, s, &stage->scatters);
+        gathers_init(durations, s, stage);
         offload_init(durations, arena, s, placed[s], &stage->offload);
     }
     for (uint32_t e = 0; e < plan->n_edges; e++) {
@@ -300,6 +319,7 @@ static uint64_t copy_bytes(const struct pst_sim_durations *durations, const stru
 uint64_t pst_sim_bytes(const struct pst_sim_durations *durations, const struct pst_instr *instr,
                        uint32_t rank)
 {
+    const struct pst_sim_stage *stage;
     struct pst_meet_bytes meet;
     uint32_t n_sums;
 
@@ -314,11 +334,14 @@ uint64_t pst_sim_bytes(const struct pst_sim_durations *durations, const struct p
     case PST_I_OFFLOAD:
     case PST_I_FETCH:
         return copy_bytes(durations, instr);
+    case PST_I_F:
+    case PST_I_B:
     case PST_I_W:
     case PST_I_BW:
+        stage = &durations->stages[instr->stage];
         n_sums = pst_sim_sums(durations, instr);
-        return n_sums == 0 ? 0
-                           : pst_sat_mul(durations->stages[instr->stage].scatters->bytes, n_sums);
+        return pst_sat_add(stage->gathers[instr->op].bytes,
+                           n_sums == 0 ? 0 : pst_sat_mul(stage->scatters->bytes, n_sums));
     default:
         meet = pst_plan_meet_bytes(durations->plan, durations->graph, instr, rank);
         return meet.added > meet.copied ? meet.added : meet.copied;

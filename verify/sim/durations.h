@@ -16,6 +16,7 @@ struct pst_sim_offload {
     uint64_t *call_ns[PST_I_BW + 1]; /* of each call, slice by slice */
     uint64_t *bytes;                 /* [node] moved by one copy; 0: it is not offloaded */
     uint64_t *scatter_ns; /* [node] after its call W, where the stage scatters; NULL: nowhere */
+    uint64_t *gather_ns[PST_I_BW + 1]; /* [call] before it, weights come from the replicas */
 };
 
 /*
@@ -31,12 +32,14 @@ struct pst_sim_scatters {
 
 struct pst_sim_stage {
     uint64_t (*compute_ns)[PST_I_COUNT]; /* [slice] passes of one micro-batch on one rank, which is
-                                            this slice of its sequences, without scatters */
+                                            this slice of its sequences, with gathers, without
+                                            scatters */
     uint32_t n_updates;                  /* 1: all ranks of the stage update the same */
     uint64_t *update_bytes; /* f32 bytes of the parameters that STEP updates on each rank */
     uint64_t *update_ns;    /* the time of that */
-    struct pst_sim_offload *offload;   /* NULL: the plan offloads none of its nodes */
-    struct pst_sim_scatters *scatters; /* NULL: its passes sum no gradients */
+    struct pst_sim_offload *offload;               /* NULL: the plan offloads none of its nodes */
+    struct pst_sim_scatters *scatters;             /* NULL: its passes sum no gradients */
+    struct pst_pass_gathers gathers[PST_I_BW + 1]; /* of its passes */
 };
 
 /* Transfers of one payload of an edge; the last result is cached. */
@@ -93,7 +96,7 @@ static inline uint64_t pst_sim_compute_ns(const struct pst_sim_durations *durati
     return stage->update_ns[replica < stage->n_updates ? replica : 0];
 }
 
-/* Time of each call of a pass of a stage that offloads, without scatters. */
+/* Time of each call of a pass of a stage that offloads, without meetings of replicas. */
 static inline const uint64_t *pst_sim_call_ns(const struct pst_sim_durations *durations,
                                               const struct pst_instr *instr)
 {
@@ -110,7 +113,7 @@ uint64_t pst_sim_update_ns(const struct pst_cost_model *cost, uint64_t param_byt
 uint64_t pst_sim_host_ns(const struct pst_cost_model *cost, const struct pst_plan *plan);
 
 /* Bytes that a SEND, RECV, OFFLOAD, FETCH, REDUCE, TIE, NORM or GATHER of a rank moves, or a pass
-   that scatters; else 0. */
+   that scatters or gathers; else 0. */
 uint64_t pst_sim_bytes(const struct pst_sim_durations *durations, const struct pst_instr *instr,
                        uint32_t rank);
 

@@ -222,8 +222,8 @@ static bool is_beside(const struct pst_sim_rank *a, const struct pst_sim_rank *b
            x->microbatch == y->microbatch;
 }
 
-/* The ranks that meet in a pass of this one: all of the stage where it scatters, the parts of a
-   replica where conversions do. Returns how many; 0: they do not meet. */
+/* The ranks that meet in a pass of this one: all of the stage where it scatters or gathers, the
+   parts of a replica where conversions do. Returns how many; 0: they do not meet. */
 static uint32_t find_meeting(const struct pst_sim *sim, const struct pst_sim_rank *state,
                              const struct pst_instr *instr, const uint32_t **ret_ranks)
 {
@@ -236,7 +236,7 @@ static uint32_t find_meeting(const struct pst_sim *sim, const struct pst_sim_ran
     }
     stage = &sim->plan->stages[instr->stage];
     all = sim->durations.stages[instr->stage].scatters != NULL &&
-          (instr->op == PST_I_W || instr->op == PST_I_BW);
+          (instr->op == PST_I_W || instr->op == PST_I_BW || sim->plan->zero >= 3);
     if (!all && (sim->converts == NULL || instr->op == PST_I_W || !sim->converts[instr->stage])) {
         return 0;
     }

@@ -109,7 +109,9 @@ uint64_t pst_sim_run_pass(struct pst_sim *sim, struct pst_sim_rank *state, uint3
     }
     const uint64_t *ns = pst_sim_call_ns(&sim->durations, instr);
     bool waits = take_waits(sim, state, instr);
+    const uint64_t *gather_ns = sim->durations.stages[instr->stage].offload->gather_ns[instr->op];
     for (uint32_t c = 0; c < calls->n_calls; c++) {
+        now = pst_sat_add_ns(now, gather_ns[c]);
         if (waits && state->until[c] > now) {
             stall = pst_sat_add_ns(stall, state->until[c] - now);
             now = state->until[c];

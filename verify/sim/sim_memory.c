@@ -15,6 +15,14 @@
 static uint64_t call_ns(const struct pst_sim_record *record, uint32_t rank, uint32_t stage,
                         const struct pst_program_call *call)
 {
+    if (call->kind == PST_C_GATHER) {
+        uint64_t bytes = 0;
+
+        for (uint32_t p = 0; p < call->meeting->n_parts; p++) {
+            bytes += call->meeting->parts[p].bytes;
+        }
+        return pst_plan_gather_ns(record->plan, record->cost, stage, bytes);
+    }
     if (call->kind == PST_C_SCATTER) {
         return pst_plan_scatter_ns(record->plan, record->cost->graph, record->cost, stage,
                                    call->op);
@@ -39,24 +47,15 @@ static uint64_t call_ns(const struct pst_sim_record *record, uint32_t rank, uint
 static uint8_t kind_of(const struct pst_value *value)
 {
     static const uint8_t kinds[PST_V_KINDS] = {
-        [PST_V_WEIGHT] = PST_MEM_PARAMS,
-        [PST_V_WORKING] = PST_MEM_PARAMS,
-        [PST_V_STATE] = PST_MEM_PARAMS,
-        [PST_V_GATHERED] = PST_MEM_PARAMS,
-        [PST_V_GRAD] = PST_MEM_GRADS,
-        [PST_V_TIE] = PST_MEM_GRADS,
-        [PST_V_OPTIMIZER] = PST_MEM_OPTIMIZER,
-        [PST_V_RECV] = PST_MEM_BUFFERS,
-        [PST_V_SCRATCH] = PST_MEM_BUFFERS,
-        [PST_V_WORKSPACE] = PST_MEM_WORKSPACE,
-        [PST_V_GUEST] = PST_MEM_GUESTS,
-        [PST_V_INPUT] = PST_MEM_ACTIVATIONS,
-        [PST_V_ACT] = PST_MEM_ACTIVATIONS,
-        [PST_V_DACT] = PST_MEM_ACTIVATIONS,
-        [PST_V_Z] = PST_MEM_ACTIVATIONS,
-        [PST_V_FETCHED] = PST_MEM_ACTIVATIONS,
-        [PST_V_HOST] = PST_MEM_ACTIVATIONS,
-        [PST_V_RETURNED] = PST_MEM_ACTIVATIONS,
+        [PST_V_WEIGHT] = PST_MEM_PARAMS,       [PST_V_WORKING] = PST_MEM_PARAMS,
+        [PST_V_STATE] = PST_MEM_PARAMS,        [PST_V_GATHERED] = PST_MEM_PARAMS,
+        [PST_V_GRAD] = PST_MEM_GRADS,          [PST_V_TIE] = PST_MEM_GRADS,
+        [PST_V_OPTIMIZER] = PST_MEM_OPTIMIZER, [PST_V_RECV] = PST_MEM_BUFFERS,
+        [PST_V_SCRATCH] = PST_MEM_BUFFERS,     [PST_V_WORKSPACE] = PST_MEM_WORKSPACE,
+        [PST_V_GUEST] = PST_MEM_GUESTS,        [PST_V_INPUT] = PST_MEM_ACTIVATIONS,
+        [PST_V_ACT] = PST_MEM_ACTIVATIONS,     [PST_V_DACT] = PST_MEM_ACTIVATIONS,
+        [PST_V_Z] = PST_MEM_ACTIVATIONS,       [PST_V_FETCHED] = PST_MEM_ACTIVATIONS,
+        [PST_V_HOST] = PST_MEM_ACTIVATIONS,    [PST_V_RETURNED] = PST_MEM_ACTIVATIONS,
         [PST_V_PAST] = PST_MEM_ACTIVATIONS,
     };
 
