@@ -9,6 +9,7 @@
 #include "plan/lower.h"
 #include "plan/order_run.h"
 #include "plan/pass_calls.h"
+#include "plan/shards.h"
 
 /* --- what is taken -----------------------------------------------------------------------------*/
 
@@ -88,6 +89,10 @@ static void time_stages(struct pst_lowering *low)
     const uint32_t n = low->graph->slices;
 
     low->pass_ns = pst_arena_array(&low->arena, (size_t)plan->n_stages * n, sizeof *low->pass_ns);
+    low->scatters = pst_arena_array(&low->arena, plan->n_stages, sizeof *low->scatters);
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        low->scatters[s] = pst_plan_scattered_bytes(plan, low->graph, s) > 0;
+    }
     for (uint32_t i = 0; i < plan->n_stages * n; i++) {
         uint64_t *ns = low->pass_ns[i],
                  sums = pst_plan_stage_scatter_ns(plan, low->graph, low->cost, i / n);
@@ -147,12 +152,11 @@ static struct pst_order_need need_over(const struct pst_lowering *low, uint32_t 
         {backward ? PST_PASS_B : PST_PASS_F, other, microbatch}};
 }
 
-/* Need number i of a pass: its own earlier pass, then each pass beyond an edge that shares samples
-   with it. */
-static bool find_need(const void *of, uint32_t rank, const struct pst_pass *pass, uint32_t i,
-                      struct pst_order_need *ret_need)
+/* Need number i of a pass where it runs on one rank alone: its own earlier pass, then each pass
+   beyond an edge that shares samples with it. */
+static bool find_own_need(const struct pst_lowering *low, uint32_t rank,
+                          const struct pst_pass *pass, uint32_t i, struct pst_order_need *ret_need)
 {
-    const struct pst_lowering *low = of;
     const struct pst_plan *plan = low->plan;
     const uint32_t s = pass->stage, replica = pst_lowering_replica(low, rank, s);
     const uint32_t first = pst_plan_first_sample(&plan->stages[s], replica, pass->microbatch);
@@ -180,6 +184,46 @@ static bool find_need(const void *of, uint32_t rank, const struct pst_pass *pass
         i -= n;
     }
     return false;
+}
+
+/* The most needs of a pass on a rank, and what comes before it there. */
+static uint32_t most_needs(const struct pst_lowering *low, const struct pst_pass *pass)
+{
+    const uint32_t s = pass->stage, n = pst_plan_samples(&low->plan->stages[s]);
+    uint32_t most = 2;
+
+    for (uint32_t e = low->out_first[s]; e < low->out_first[s + 1] && pass->op != PST_PASS_W; e++) {
+        most += n / pst_plan_samples(&low->plan->stages[low->plan->edges[e].to]) + 2;
+    }
+    return most;
+}
+
+/* Where a pass sums gradients over the replicas, all of them begin it together: each needs what any
+   of them does, and that they have come to it. Else their orders of transfers, which follow from
+   these times, could not be kept. */
+static bool find_need(const void *of, uint32_t rank, const struct pst_pass *pass, uint32_t i,
+                      struct pst_order_need *ret_need)
+{
+    const struct pst_lowering *low = of;
+    const struct pst_plan_stage *stage = &low->plan->stages[pass->stage];
+    const bool weights = pass->op == PST_PASS_W || pass->op == PST_PASS_BW;
+    uint32_t most, other, at;
+
+    if (!low->scatters[pass->stage] || !weights) {
+        return find_own_need(low, rank, pass, i, ret_need);
+    }
+    most = most_needs(low, pass);
+    if (i >= most * stage->n_ranks) {
+        return false;
+    }
+    other = stage->ranks[i / most];
+    at = low->at[pass->op][pst_lowering_row(low, pass->stage, 0, pass->microbatch)];
+    if (i % most == 0 && at > 0) {
+        *ret_need = (struct pst_order_need){{other, at - 1}, 0, low->orders[other][at - 1]};
+        return true;
+    }
+    return (i % most > 0 && find_own_need(low, other, pass, i % most - 1, ret_need)) ||
+           find_own_need(low, other, pass, 0, ret_need); /* one of fewer needs, again */
 }
 
 static uint64_t duration_of(const void *of, const struct pst_pass *pass)

@@ -21,6 +21,7 @@ struct pst_lowering {
     uint32_t *replica;                   /* per rank: which one it is, of that stage */
     uint64_t (*pass_ns)[PST_PASS_R + 1]; /* per stage and slice, of one micro-batch: by
                                             PST_PASS_* */
+    bool *scatters;    /* per stage: its passes W and BW sum gradients over the replicas */
     uint32_t *base;    /* per stage: first row of its micro-batches in the tables below, which
                           every copy has apart */
     uint32_t *at[6];   /* [pass][row]: position in the rank's order, or PST_NONE */
