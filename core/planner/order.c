@@ -4,6 +4,7 @@
  */
 
 #include "plan/order_eval.h"
+#include "plan/pass_calls.h"
 #include "host/caps.h"
 #include "planner/order_question.h"
 #include "planner/state.h"
@@ -89,7 +90,9 @@ static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan 
         .k = stage->k,
         .forward_ns = times.forward_ns,
         .backward_input_ns = times.backward_input_ns,
-        .backward_weight_ns = times.backward_weight_ns,
+        .backward_weight_ns =
+            times.backward_weight_ns +
+            pst_plan_stage_scatter_ns(plan, planner->in.graph, planner->in.cost, s),
         .saved_bytes = view.input_bytes,
         .input_bytes = view.input_bytes,
     };
