@@ -232,18 +232,22 @@ static double transfers_ns(const struct pst_session *session, uint32_t id)
     return (in > out ? in : out) * stage->n_microbatches;
 }
 
-/* Sums of gradients over replicas and what brings weights to all. Passes sum once a micro-batch. */
+/* Sums of gradients over replicas and what brings weights to all. Passes sum and gather once a
+   micro-batch. */
 static double sums_ns(const struct pst_session *session, uint32_t id, uint64_t parameters)
 {
     const struct pst_plan *plan = session->planned.plan;
     const struct pst_plan_stage *stage = &plan->stages[id];
+    struct pst_pass_gathers gathers[PST_I_BW + 1];
     struct pst_cost_at at;
 
+    pst_plan_gathers_of(plan, session->graph, &session->cost, id, gathers);
     return (double)pst_cost_allreduce_ns(
                pst_cost_on(&session->cost, stage->ranks, stage->n_ranks, &at),
                parameters * sizeof(float), pst_plan_replicas(stage)) +
            (double)pst_plan_stage_scatter_ns(plan, session->graph, &session->cost, id) *
-               (stage->n_microbatches - 1);
+               (stage->n_microbatches - 1) +
+           (double)(gathers[PST_I_F].ns + gathers[PST_I_BW].ns) * stage->n_microbatches;
 }
 
 /* shares: of each device's compute in that of the busiest one. */
