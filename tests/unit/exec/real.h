@@ -49,8 +49,8 @@ static const char *real_kernels = "auto";
 /* On the cpu device, whatever device is tested. */
 static bool real_on_cpu;
 
-/* The next plan cuts state into pieces, one for each replica. */
-static bool real_cuts;
+/* The next plan cuts state into pieces, one for each replica: 1, and gradients: 2. */
+static uint32_t real_cuts;
 
 /* Samples of the next graph are tokens of one text (pst_graph_decode). */
 static bool real_decodes;
