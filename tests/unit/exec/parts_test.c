@@ -293,7 +293,7 @@ TEST(other_devices_are_refused)
                0, &config);
     real_watch = NULL;
     assert_int_equal(pst_exec_create(&config, &real.exec, &err), PST_ERR_UNSUPPORTED);
-    assert_string_equal(err.message, "device cpu cannot share an operator with others");
+    assert_string_equal(err.message, "device cpu cannot meet others inside passes");
     real.exec = NULL;
 }
 
