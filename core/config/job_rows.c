@@ -53,9 +53,10 @@ static const struct pst_param parallel_rows[] = {
     ROW(parallel, sequence, BOOL, "false", NULL,
         "With tensor > 1: norms, residual sums and dropout are divided by tokens; each part has an "
         "equal share (sequence parallelism)."),
-    ROW(parallel, zero, INT, "0", "0..1",
+    ROW(parallel, zero, INT, "0", "0..2",
         "1: each replica of a stage updates a piece of the weights, and has the optimizer's state "
-        "of that piece alone (ZeRO 1)."),
+        "of that piece alone (ZeRO 1); 2: and accumulates the gradients of that piece alone "
+        "(ZeRO 2)."),
 };
 
 static const struct pst_param group_rows[] = {

@@ -198,6 +198,16 @@ bool pst_recorder_is_empty(const struct pst_recorder *recorder)
     return first_start(recorder) == UINT64_MAX;
 }
 
+static uint64_t scattered_bytes(const struct pst_program_call *call)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t p = 0; call->kind == PST_C_SCATTER && p < call->meeting->n_parts; p++) {
+        bytes += call->meeting->parts[p].bytes;
+    }
+    return bytes;
+}
+
 static uint64_t moved_bytes(const struct pst_recorder *recorder, const struct pst_program *program,
                             uint32_t at)
 {
@@ -211,6 +221,9 @@ static uint64_t moved_bytes(const struct pst_recorder *recorder, const struct ps
     }
     for (uint32_t i = 0; i < list->n_copies; i++) {
         bytes += program->copies[list->first_copy + i].bytes;
+    }
+    for (uint32_t i = 0; i < list->n_calls; i++) {
+        bytes += scattered_bytes(&program->calls[list->first_call + i]);
     }
     return bytes;
 }

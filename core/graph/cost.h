@@ -76,6 +76,10 @@ enum pst_meet_kind { PST_MEET_SUM = 0, PST_MEET_GATHER = 1 };
 struct pst_meet_bytes {
     uint64_t added, copied;
 };
+/* Bytes that go by the link of a node while a ring sums or copies these, where the same meeting of
+   each part takes place at the same time; far: the members of a meeting are not all in one node. */
+struct pst_meet_bytes pst_cost_shared_bytes(struct pst_meet_bytes bytes, bool far,
+                                            uint32_t n_parts);
 /* Reduce-scatter of what is added, then all-gather of what is copied, on a ring over the links
    between nodes or within one. No bytes at all: the latencies of both. */
 uint64_t pst_cost_ring_ns(const struct pst_cost_model *cost, struct pst_meet_bytes bytes,

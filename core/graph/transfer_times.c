@@ -59,6 +59,14 @@ uint64_t pst_cost_host_ns(const struct pst_cost_model *cost, uint64_t bytes)
     return move_ns(bytes, cost->cluster->host_bandwidth);
 }
 
+struct pst_meet_bytes pst_cost_shared_bytes(struct pst_meet_bytes bytes, bool far, uint32_t n_parts)
+{
+    const uint64_t rings = far ? n_parts : 1;
+
+    return (struct pst_meet_bytes){pst_sat_mul(bytes.added, rings),
+                                   pst_sat_mul(bytes.copied, rings)};
+}
+
 /*
  * Ring: n - 1 steps of reduce-scatter and n - 1 of all-gather, each moving 1/n of the bytes
  * (Patarasuk and Yuan, 2009). Its slowest link sets the pace.

@@ -102,7 +102,8 @@ enum pst_module_trait {
     /* A transport whose transfers wait for each other on the device, in the order of a stream: in
        one queue, unless each edge has one. A rank has a device for itself, and no kernel is loaded
        beside them. */
-    PST_MODULE_IN_STREAMS = 1u << 3
+    PST_MODULE_IN_STREAMS = 1u << 3,
+    PST_MODULE_ALONE = 1u << 4 /* a device whose ranks do not meet inside passes */
 };
 
 /* A module that a user may ask for. */

@@ -83,6 +83,20 @@ static void index_edges(struct pst_lowering *low)
     }
 }
 
+/* Sums of gradients over replicas inside W: those of the micro-batch itself, as where passes W run
+   in the order of the micro-batches. */
+static uint64_t scatters_ns(const struct pst_lowering *low, uint32_t s)
+{
+    const struct pst_plan_stage *stage = &low->plan->stages[s];
+    uint64_t ns = 0;
+
+    for (uint32_t n = 0; n < stage->n_nodes; n++) {
+        ns = pst_sat_add_ns(
+            ns, pst_plan_op_scatter_ns(low->plan, low->graph, low->cost, s, stage->nodes[n]));
+    }
+    return ns;
+}
+
 static void time_stages(struct pst_lowering *low)
 {
     const struct pst_plan *plan = low->plan;
@@ -90,7 +104,11 @@ static void time_stages(struct pst_lowering *low)
 
     low->pass_ns = pst_arena_array(&low->arena, (size_t)plan->n_stages * n, sizeof *low->pass_ns);
     for (uint32_t i = 0; i < plan->n_stages * n; i++) {
-        pst_plan_pass_ns(&plan->stages[i / n], low->graph, low->cost, i % n, true, low->pass_ns[i]);
+        uint64_t *ns = low->pass_ns[i], sums = scatters_ns(low, i / n);
+
+        pst_plan_pass_ns(&plan->stages[i / n], low->graph, low->cost, i % n, true, ns);
+        ns[PST_PASS_W] = pst_sat_add_ns(ns[PST_PASS_W], sums);
+        ns[PST_PASS_BW] = pst_sat_add_ns(ns[PST_PASS_BW], sums);
     }
 }
 

@@ -135,8 +135,9 @@ static uint64_t norm_values(const struct pst_plan *plan, const struct pst_graph 
     return n + 1;
 }
 
+/* Bytes of the stage's gradients that its passes sum, or of the others, which REDUCE does. */
 static struct pst_meet_bytes gradient_bytes(const struct pst_plan *plan,
-                                            const struct pst_graph *graph, uint32_t s)
+                                            const struct pst_graph *graph, uint32_t s, bool inside)
 {
     const struct pst_plan_stage *stage = &plan->stages[s];
     struct pst_meet_bytes bytes = {0, 0};
@@ -146,13 +147,21 @@ static struct pst_meet_bytes gradient_bytes(const struct pst_plan *plan,
 
         for (uint32_t i = 0; i < op->n_param; i++) {
             const uint32_t p = op->param[i];
-            const uint64_t own = p != PST_NONE ? graph->params[p].elems * sizeof(float) : 0;
+            const uint64_t own = p != PST_NONE && pst_plan_scatters(plan, s, p) == inside
+                                     ? graph->params[p].elems * sizeof(float)
+                                     : 0;
 
             bytes.added += own;
             bytes.copied += own > 0 && !pst_plan_cuts(plan, s, p) ? own : 0;
         }
     }
     return bytes;
+}
+
+uint64_t pst_plan_scattered_bytes(const struct pst_plan *plan, const struct pst_graph *graph,
+                                  uint32_t stage)
+{
+    return plan->zero >= 2 ? gradient_bytes(plan, graph, stage, true).added : 0;
 }
 
 /* Bytes of partial gradients in the pieces that the replica updates. */
@@ -222,7 +231,7 @@ struct pst_meet_bytes pst_plan_meet_bytes(const struct pst_plan *plan,
 
     switch (instr->op) {
     case PST_I_REDUCE:
-        return gradient_bytes(plan, graph, instr->stage);
+        return gradient_bytes(plan, graph, instr->stage, false);
     case PST_I_MERGE:
         bytes = merged_bytes(plan, graph, instr->stage, own_seat(plan, instr, rank));
         return (struct pst_meet_bytes){bytes, bytes};

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/saturate.h"
 #include "plan/sequence.h"
+#include "plan/shards.h"
 
 /* --- calls ------------------------------------------------------------------------------------ */
 
@@ -152,4 +153,35 @@ void pst_plan_pass_ns(const struct pst_plan_stage *stage, const struct pst_graph
     ret_ns[PST_I_W] = times.backward_weight_ns;
     ret_ns[PST_I_BW] = pst_sat_add_ns(ret_ns[PST_I_B], times.backward_weight_ns);
     ret_ns[PST_I_R] = replay;
+}
+
+/* The same meetings of all parts take place at the same time; their replicas are in the same nodes.
+ */
+uint64_t pst_plan_scatter_ns(const struct pst_plan *plan, const struct pst_graph *graph,
+                             const struct pst_cost_model *cost, uint32_t stage, uint32_t parameter)
+{
+    const struct pst_plan_stage *of = &plan->stages[stage];
+    const struct pst_meet_bytes bytes = {graph->params[parameter].elems * sizeof(float), 0};
+    const bool far = pst_cost_spans_nodes(cost, of->ranks, of->n_ranks);
+    struct pst_cost_at at;
+
+    return pst_plan_scatters(plan, stage, parameter)
+               ? pst_cost_ring_ns(pst_cost_on(cost, of->ranks, of->n_ranks, &at),
+                                  pst_cost_shared_bytes(bytes, far, of->tensor),
+                                  pst_plan_replicas(of), far)
+               : 0;
+}
+
+uint64_t pst_plan_op_scatter_ns(const struct pst_plan *plan, const struct pst_graph *graph,
+                                const struct pst_cost_model *cost, uint32_t stage, uint32_t op)
+{
+    const struct pst_op *of = &graph->ops[op];
+    uint64_t ns = 0;
+
+    for (uint32_t i = 0; plan->zero >= 2 && i < of->n_param; i++) {
+        if (of->param[i] != PST_NONE) {
+            ns = pst_sat_add_ns(ns, pst_plan_scatter_ns(plan, graph, cost, stage, of->param[i]));
+        }
+    }
+    return ns;
 }

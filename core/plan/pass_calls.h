@@ -29,9 +29,17 @@ struct pst_pass_calls {
 void pst_pass_calls_init(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                          struct pst_arena *arena, struct pst_pass_calls ret_passes[PST_I_BW + 1]);
 
-/* Times of the passes of a micro-batch, which is this slice of its sequences, on one rank of the
-   stage, by PST_I_*; R: the replays alone, which B and BW include if `inside`. ret_ns:
-   [PST_I_R + 1]. */
+/* Time in which the gradient of one use of a parameter is summed over the replicas inside a pass,
+   each of which has its piece of the sum; 0 where they do not (shards.h). */
+uint64_t pst_plan_scatter_ns(const struct pst_plan *plan, const struct pst_graph *graph,
+                             const struct pst_cost_model *cost, uint32_t stage, uint32_t parameter);
+/* That of all parameters whose gradients W of an operator of the stage makes. */
+uint64_t pst_plan_op_scatter_ns(const struct pst_plan *plan, const struct pst_graph *graph,
+                                const struct pst_cost_model *cost, uint32_t stage, uint32_t op);
+
+/* Times of the passes of a micro-batch without such sums, which is this slice of its sequences, on
+   one rank of the stage, by PST_I_*; R: the replays alone, which B and BW include if `inside`.
+   ret_ns: [PST_I_R + 1]. */
 void pst_plan_pass_ns(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                       const struct pst_cost_model *cost, uint32_t slice, bool inside,
                       uint64_t *ret_ns);

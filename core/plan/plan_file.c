@@ -117,12 +117,12 @@ static void code_parallel(struct file *f)
             pst_codec_uint(c, "zero", &f->plan->zero);
         }
         pst_codec_end(c);
-        if (has_zero && f->plan->zero != 1 && pst_codec_is_sound(c)) {
+        if (has_zero && f->plan->zero != 1 && f->plan->zero != 2 && pst_codec_is_sound(c)) {
             pst_codec_fail(c, "input.unsupported", "parallel",
-                           "zero = %u, expected 1; leave the key out for 0", f->plan->zero);
+                           "zero = %u, expected 1 or 2; leave the key out for 0", f->plan->zero);
         } else if ((has_sequence ? !sequence : !has_zero) && pst_codec_is_sound(c)) {
             pst_codec_fail(c, "input.unsupported", "parallel",
-                           "expected zero = 1, sequence = true, or both");
+                           "expected zero = 1 or 2, sequence = true, or both");
         }
     }
     if (sequence != here && pst_codec_is_sound(c)) {

@@ -63,6 +63,9 @@ bool pst_plan_cuts(const struct pst_plan *plan, uint32_t stage, uint32_t paramet
 /* Are its gradients summed over the replicas in each pass that makes them, and accumulated in
    pieces (ZeRO 2: section 5.2)? */
 bool pst_plan_scatters(const struct pst_plan *plan, uint32_t stage, uint32_t parameter);
+/* Bytes of the gradients that a pass W or BW of a stage sums so; 0: it sums none. */
+uint64_t pst_plan_scattered_bytes(const struct pst_plan *plan, const struct pst_graph *graph,
+                                  uint32_t stage);
 /* The piece of a tied parameter that is cut for n members. */
 struct pst_shard pst_shard_tied(const struct pst_graph *graph, uint32_t parameter, uint32_t n,
                                 uint32_t member);
@@ -77,9 +80,9 @@ uint32_t pst_plan_members(const struct pst_plan *plan, const struct pst_instr *i
                           uint32_t *ret_members);
 /*
  * What they do; of other instructions nothing. REDUCE: one f32 gradient for each use of a parameter
- * in its stage, of which parameters in pieces are not sent to all. GATHER: the weights of these, in
- * the type that passes read. NORM: square sums, and the loss or, where replicas have the losses,
- * that of each sample (exec/update.c).
+ * in its stage that no pass sums, of which parameters in pieces are not sent to all. GATHER: the
+ * weights of these, in the type that passes read. NORM: square sums, and the loss or, where
+ * replicas have the losses, that of each sample (exec/update.c).
  */
 struct pst_meet_bytes pst_plan_meet_bytes(const struct pst_plan *plan,
                                           const struct pst_graph *graph,

@@ -22,6 +22,16 @@ static void node_ns(const struct pst_cost_model *cost, uint32_t node, uint32_t s
 }
 
 /* All ranks may take part in a reduction, so the links of nodes count where there are several. */
+/* Copies of the weights that a device keeps: themselves, gradients, optimizer state. */
+static double weight_multiplier(const struct pst_planner *planner)
+{
+    const int64_t zero = planner->in.job->parallel.zero;
+    const double degree = planner->devices.degree;
+
+    return 1 + 1 / (zero > 1 ? degree : 1) +
+           (double)planner->in.optimizer_slots / (zero > 0 ? degree : 1);
+}
+
 void pst_job_figures(struct pst_planner *planner)
 {
     const struct pst_cluster *cluster = planner->in.cluster;
@@ -40,9 +50,7 @@ void pst_job_figures(struct pst_planner *planner)
         .size = sizeof figures,
         .comm_model = PST_COMM_MAX,
         .node_size = (uint32_t)cluster->node_size,
-        .weight_multiplier =
-            2.0 + (double)planner->in.optimizer_slots /
-                      (planner->in.job->parallel.zero > 0 ? planner->devices.degree : 1),
+        .weight_multiplier = weight_multiplier(planner),
         .p2p_bytes_per_s = (double)cluster->link_bandwidth,
         .allreduce_bytes_per_s = (double)(cluster->node_size > 0 ? cluster->node_link_bandwidth
                                                                  : cluster->link_bandwidth),

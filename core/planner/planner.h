@@ -80,6 +80,10 @@ static inline bool pst_search_is_late(uint64_t deadline_ns)
  */
 void pst_hasten(struct pst_arena *arena, struct pst_job *job);
 
+/* topology.c: may the ranks of the job's devices meet inside passes, as far as its modules are
+   known? */
+bool pst_job_meets(const struct pst_job *job);
+
 /* Slices per sequence, by the scheduler's parameter; 1 where it orders whole sequences or cannot be
    opened, which the planner reports. */
 uint32_t pst_job_slices(const struct pst_job *job);

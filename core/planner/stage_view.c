@@ -35,6 +35,8 @@ static uint64_t backward_bytes(const struct pst_planner *planner, uint32_t v, ui
         bytes +=
             grad.z_elems[i] * pst_dtype_bytes(grad.z_dtype[i]) * (grad.z_batched[i] ? samples : 1);
     }
+    /* Before it is accumulated; with pieces of gradients always, but then `samples` are a part of
+       the batch. */
     for (i = 0; grad.has_w && planner->sizes.batch > samples && i < op->n_param; i++) {
         dp += op->param[i] != PST_NONE ? graph->params[op->param[i]].elems * 4 : 0;
     }
@@ -200,11 +202,14 @@ static void add_static_bytes(struct pst_planner *planner, const struct pst_op *o
         const struct pst_parameter *parameter = &planner->in.graph->params[p];
 
         for (uint32_t m = 0; p != PST_NONE && m < shards->n; m++) {
-            bytes[m] +=
-                pst_value_align(parameter->elems * 4); /* accumulator: one per using operator */
+            const uint64_t shard = pst_shard_of(shards, planner->in.graph, p, m).elems;
+            const bool whole = planner->in.job->parallel.zero < 2;
+
+            /* accumulator: one per using operator */
+            bytes[m] += pst_value_align((whole ? parameter->elems : shard) * 4);
             if (scratch->param_stamp[p] != scratch->stamp) {
-                pst_static_parts(parameter, pst_shard_of(shards, planner->in.graph, p, m).elems,
-                                 versions, planner->in.optimizer_slots, add_bytes, &bytes[m]);
+                pst_static_parts(parameter, shard, versions, planner->in.optimizer_slots, add_bytes,
+                                 &bytes[m]);
             }
         }
         if (p != PST_NONE) {

@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "host/caps.h"
+#include "host/plugin_host.h"
 #include "plan/plan.h"
 #include "planner/state.h"
 
@@ -169,23 +170,58 @@ bool pst_planner_barrier(const struct pst_job *job)
            job->parallel.zero > 0;
 }
 
-/* Is there something for replicas to share? */
+bool pst_job_meets(const struct pst_job *job)
+{
+    return !pst_module_has("device", job->run.device, PST_MODULE_ALONE) &&
+           !pst_module_has("transport", job->run.transport, PST_MODULE_IN_STREAMS);
+}
+
+/* Passes meet inside to sum gradients: all replicas run the same ones of a stage at a time, and
+   those of one batch. */
+static pst_status check_meetings(const struct pst_topology *topology, long long zero,
+                                 const char *scheduler, struct pst_error *err)
+{
+    if (pst_rule_is_asynchronous(topology->version_rule)) {
+        return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                        "parallel.zero = %lld sums every micro-batch at once, but scheduler "
+                        "\"%s\" lets batches overlap; set parallel.zero = 1",
+                        zero, scheduler);
+    }
+    return pst_topology_copies(topology) == 1
+               ? PST_OK
+               : pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                          "parallel.zero = %lld sums every micro-batch at once, but scheduler "
+                          "\"%s\" has two copies of the model, which run different ones; set "
+                          "parallel.zero = 1",
+                          zero, scheduler);
+}
+
+/* Is there something for replicas to share, and can they? */
 static pst_status check_zero(const struct pst_planner *planner, struct pst_error *err)
 {
     const struct pst_planner_devices *devices = &planner->devices;
+    const struct pst_topology *topology = &devices->topology;
+    const char *scheduler = planner->strategies.scheduler->plugin->id;
     const long long zero = planner->in.job->parallel.zero;
 
     if (zero == 0) {
         return PST_OK;
     }
-    if (devices->topology.version_rule == PST_VERSION_STASHED) {
+    if (topology->version_rule == PST_VERSION_STASHED) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
                         "parallel.zero = %lld updates pieces of the weights once a step, but "
                         "scheduler \"%s\" updates them after every micro-batch; set "
                         "parallel.zero = 0",
-                        zero, planner->strategies.scheduler->plugin->id);
+                        zero, scheduler);
     }
-    return devices->replicates || pst_topology_copies(&devices->topology) > 1
+    if (zero > 1) {
+        const pst_status status = check_meetings(topology, zero, scheduler, err);
+
+        if (status != PST_OK) {
+            return status;
+        }
+    }
+    return devices->replicates || pst_topology_copies(topology) > 1
                ? PST_OK
                : pst_fail(err, PST_ERR_CONFIG, "config.value",
                           "parallel.zero = %lld shares what replicas keep, and every stage has "

@@ -114,6 +114,25 @@ static pst_status check_processors(const struct pst_session *session, struct pst
     return status;
 }
 
+/* Meetings inside passes: of parts, and of replicas that keep pieces of gradients. */
+static pst_status check_transport(const struct pst_job *job, struct pst_error *err)
+{
+    const bool parts = job->parallel.tensor > 1;
+
+    if ((!parts && job->parallel.zero < 2) ||
+        !pst_module_has("transport", job->run.transport, PST_MODULE_IN_STREAMS)) {
+        return PST_OK;
+    }
+    return pst_config_place(job->config, "run", "transport",
+                            pst_fail(err, PST_ERR_CONFIG, "config.value",
+                                     "transport %s does not support parallel.%s = %lld; set "
+                                     "run.transport = \"threads\" or \"mpi\"%s",
+                                     job->run.transport, parts ? "tensor" : "zero",
+                                     (long long)(parts ? job->parallel.tensor : job->parallel.zero),
+                                     parts ? "" : ", or parallel.zero = 1"),
+                            err);
+}
+
 pst_status pst_groups_check(const struct pst_session *session, struct pst_error *err)
 {
     pst_status status;
@@ -121,17 +140,9 @@ pst_status pst_groups_check(const struct pst_session *session, struct pst_error 
     const struct pst_job *job = session->job;
     const long long tensor = job->parallel.tensor;
 
-    if (tensor == 1) {
-        return PST_OK;
-    }
-    if (pst_module_has("transport", job->run.transport, PST_MODULE_IN_STREAMS)) {
-        return pst_config_place(
-            job->config, "run", "transport",
-            pst_fail(err, PST_ERR_CONFIG, "config.value",
-                     "transport %s does not support parallel.tensor = %lld; set "
-                     "run.transport = \"threads\" or \"mpi\"",
-                     job->run.transport, tensor),
-            err);
+    status = check_transport(job, err);
+    if (tensor == 1 || status != PST_OK) {
+        return status;
     }
     status = check_cluster(&session->cluster, tensor, err);
     PST_TRY(status, check_processors(session, err));

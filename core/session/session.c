@@ -197,6 +197,9 @@ static pst_status check_traits(const struct pst_session *session, struct pst_err
         {session->graph->parts > 1, PST_DEVICE_PARTS, "run", "device",
          "cannot share operators with other devices; set parallel.tensor = 1, or run.device = "
          "\"cpu\""},
+        {job->parallel.zero > 1, PST_DEVICE_PARTS, "run", "device",
+         "cannot add gradients of other devices inside passes; set parallel.zero = 1, or "
+         "run.device = \"cpu\""},
     };
 
     for (size_t i = 0; i < sizeof traits / sizeof *traits && !pst_session_has_no_data(session);

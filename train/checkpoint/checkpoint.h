@@ -53,8 +53,11 @@ enum pst_numeric {
     PST_NUMERIC_REPLICAS,
     PST_NUMERIC_TENSOR,   /* parts of a replica */
     PST_NUMERIC_SEQUENCE, /* parallel.sequence */
+    PST_NUMERIC_ZERO,     /* "2", if the replicas sum the gradients of each of several
+                             micro-batches; else PST_CHECKPOINT_ZERO */
     PST_NUMERICS
 };
+#define PST_CHECKPOINT_ZERO "0 or 1"
 extern const char *const pst_numeric_names[PST_NUMERICS];
 
 /* The point from which a run counts: since then every step has used a batch of samples, and has

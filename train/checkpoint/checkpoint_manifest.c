@@ -12,14 +12,40 @@
 #include "graph/split.h"
 
 /* Version 3 has tensors in several files, without a checksum of the whole, which earlier readers
-   would call damaged; version 4 is of a run whose replicas have parts, and has tensors in parts.
-   Without either a manifest is of version 2, which all readers read. */
-enum { VERSION = 4, VERSION_FILES = 3, VERSION_SUMMED = 2, OLDEST_READER = 1, NAME_BYTES = 255 };
+   would call damaged; version 4 is of a run whose replicas have parts, and has tensors in parts;
+   version 5 is of one whose replicas sum the gradients of each micro-batch. Without all of it a
+   manifest is of version 2, which all readers read. */
+enum {
+    VERSION = 5,
+    VERSION_PARTS = 4,
+    VERSION_FILES = 3,
+    VERSION_SUMMED = 2,
+    OLDEST_READER = 1,
+    NAME_BYTES = 255
+};
 
 const char *const pst_numeric_names[PST_NUMERICS] = {
-    "device",     "kernels",  "dtype",  "threads_per_device",
-    "microbatch", "replicas", "tensor", "sequence",
+    "device", "kernels",  "dtype", "threads_per_device", "microbatch", "replicas",
+    "tensor", "sequence", "zero",
 };
+
+/* Those of later versions, and what earlier ones had. */
+static const struct later {
+    uint32_t since;
+    const char *before;
+} later_numerics[PST_NUMERICS] = {
+    [PST_NUMERIC_TENSOR] = {VERSION_PARTS, "1"},
+    [PST_NUMERIC_SEQUENCE] = {VERSION_PARTS, "false"},
+    [PST_NUMERIC_ZERO] = {VERSION, PST_CHECKPOINT_ZERO},
+};
+
+/* Is it written? NULL where it is read, and in tests. */
+static bool differs(const struct pst_manifest *m, uint32_t numeric)
+{
+    const char *text = m->numerics[numeric];
+
+    return text != NULL && strcmp(text, later_numerics[numeric].before) != 0;
+}
 
 /* --- names ------------------------------------------------------------------------------------ */
 
@@ -297,7 +323,7 @@ static void code_tensor(struct pst_codec *c, const struct pst_manifest *manifest
     code_text(c, "name", &tensor->name);
     pst_codec_constant(c, "dtype", "F32");
     code_sizes(c, "shape", tensor->shape, &tensor->rank);
-    if (manifest->version >= VERSION) {
+    if (manifest->version >= VERSION_PARTS) {
         code_box(c, &tensor->box);
     }
     if (pst_codec_has(c, "xxh3", tensor->xxh3 != NULL)) {
@@ -389,11 +415,13 @@ static void code_run(struct pst_codec *c, struct pst_manifest *m)
     pst_codec_newline(c);
     pst_codec_object(c, "numerics");
     for (uint32_t i = 0; i < PST_NUMERICS; i++) {
-        if (i < PST_NUMERIC_TENSOR ||
-            (m->version >= VERSION && pst_codec_has(c, pst_numeric_names[i], true))) {
+        const struct later *later = &later_numerics[i];
+
+        if (later->since == 0 ||
+            (m->version >= later->since && pst_codec_has(c, pst_numeric_names[i], true))) {
             code_text(c, pst_numeric_names[i], &m->numerics[i]);
         } else {
-            m->numerics[i] = i == PST_NUMERIC_TENSOR ? "1" : "false";
+            m->numerics[i] = later->before;
         }
     }
     pst_codec_end(c);
@@ -430,12 +458,13 @@ static void code_contents(struct pst_codec *c, struct pst_manifest *m)
 /* A later format is read as far as it says that it can be. */
 static void code_format(struct pst_codec *c, struct pst_manifest *m)
 {
-    const char *tensor = m->numerics[PST_NUMERIC_TENSOR]; /* NULL where it is read */
-    uint32_t version = tensor != NULL && strcmp(tensor, "1") != 0 ? VERSION : VERSION_SUMMED;
+    uint32_t version = differs(m, PST_NUMERIC_ZERO)     ? VERSION
+                       : differs(m, PST_NUMERIC_TENSOR) ? VERSION_PARTS
+                                                        : VERSION_SUMMED;
     uint32_t least;
 
-    for (uint32_t i = 0; i < m->n_tensors && version < VERSION; i++) { /* none yet then */
-        version = m->tensors[i].box.parts > 1  ? VERSION
+    for (uint32_t i = 0; i < m->n_tensors && version < VERSION_PARTS; i++) { /* none yet then */
+        version = m->tensors[i].box.parts > 1  ? VERSION_PARTS
                   : m->tensors[i].xxh3 == NULL ? VERSION_FILES
                                                : version;
     }

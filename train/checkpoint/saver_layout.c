@@ -276,6 +276,17 @@ static void put_contents(const struct saver_job *job, struct pst_arena *arena,
     }
 }
 
+/* Is some gradient a sum over micro-batches of sums over replicas, and not the reverse? */
+static bool sums_each(const struct pst_plan *plan)
+{
+    for (uint32_t s = 0; s < plan->n_stages && plan->zero > 1; s++) {
+        if (plan->stages[s].n_microbatches > 1 && pst_plan_replicas(&plan->stages[s]) > 1) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void pst_checkpoint_describe(const struct pst_session *session, uint64_t data_digest,
                              struct pst_arena *arena, struct pst_manifest *ret_manifest)
 {
@@ -313,7 +324,8 @@ void pst_checkpoint_describe(const struct pst_session *session, uint64_t data_di
                          arena, "%lld", (long long)job->train.microbatch * plan->copies),
                      [PST_NUMERIC_REPLICAS] = pst_arena_printf(arena, "%u", replicas),
                      [PST_NUMERIC_TENSOR] = pst_arena_printf(arena, "%u", session->graph->parts),
-                     [PST_NUMERIC_SEQUENCE] = session->graph->sequence ? "true" : "false"},
+                     [PST_NUMERIC_SEQUENCE] = session->graph->sequence ? "true" : "false",
+                     [PST_NUMERIC_ZERO] = sums_each(plan) ? "2" : PST_CHECKPOINT_ZERO},
         .partitioner = plan->partitioner != NULL ? plan->partitioner : "",
         .scheduler = plan->scheduler != NULL ? plan->scheduler : "",
         .memopt = plan->memopt != NULL ? plan->memopt : "",

@@ -78,7 +78,8 @@ static uint64_t meeting_ns(void *context, struct pst_meet_bytes bytes, const uin
     const bool far = pst_cost_spans_nodes(emulation->cost, ranks, n_ranks);
     struct pst_cost_at at;
 
-    bytes = pst_sim_shared_bytes(bytes, far, n_ranks < plan->n_devices ? pst_plan_tensor(plan) : 1);
+    bytes =
+        pst_cost_shared_bytes(bytes, far, n_ranks < plan->n_devices ? pst_plan_tensor(plan) : 1);
     return scaled(emulation, pst_cost_ring_ns(pst_cost_on(emulation->cost, ranks, n_ranks, &at),
                                               bytes, n_ranks, far));
 }
@@ -99,7 +100,8 @@ static uint32_t node(void *context, uint32_t rank)
     return pst_cost_node(emulation->cost, rank);
 }
 
-/* Meetings of parts inside the passes of a step: they wake threads as instructions do. */
+/* Meetings inside the passes of a step, of parts and of replicas: they wake threads as instructions
+   do. */
 static double count_meetings(const struct pst_session *session)
 {
     const struct pst_plan *plan = session->planned.plan;
@@ -111,8 +113,12 @@ static double count_meetings(const struct pst_session *session)
         for (uint32_t v = 0; v < stage->n_nodes; v++) {
             const struct pst_op *op = &session->graph->ops[stage->nodes[v]];
 
-            n += (double)(pst_op_meets(op, PST_KERNEL_F) + pst_op_meets(op, PST_KERNEL_B)) *
-                 stage->n_microbatches * stage->n_ranks;
+            uint32_t each = pst_op_meets(op, PST_KERNEL_F) + pst_op_meets(op, PST_KERNEL_B);
+
+            for (uint32_t i = 0; plan->zero >= 2 && i < op->n_param; i++) {
+                each += op->param[i] != PST_NONE && pst_plan_scatters(plan, s, op->param[i]);
+            }
+            n += (double)each * stage->n_microbatches * stage->n_ranks;
         }
     }
     return n;

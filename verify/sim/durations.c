@@ -147,6 +147,55 @@ static void guest_bytes(struct pst_sim_durations *durations, struct pst_arena *a
     }
 }
 
+/* --- sums over replicas inside passes ----------------------------------------------------------*/
+
+/* All ranks of a stage run its passes in one order. */
+static void count_sums(const struct pst_sim_durations *durations, struct pst_arena *arena,
+                       uint32_t s, struct pst_sim_scatters *scatters)
+{
+    const struct pst_plan *plan = durations->plan;
+    const struct pst_plan_device *device = &plan->devices[plan->stages[s].ranks[0]];
+    const uint32_t n = plan->stages[s].n_microbatches;
+    bool *has_come = pst_arena_array(arena, n + 1u, sizeof *has_come); /* [turn] */
+    uint32_t next = 0;
+
+    scatters->n_microbatches = n;
+    scatters->n_sums = pst_arena_array(arena, n, sizeof *scatters->n_sums);
+    for (uint32_t i = 0; i < device->n_instrs; i++) {
+        const struct pst_instr *instr = &device->body[i];
+
+        if ((instr->op == PST_I_W || instr->op == PST_I_BW) && instr->stage == s &&
+            instr->microbatch < n) {
+            has_come[pst_graph_turn(durations->graph, instr->microbatch)] = true;
+            for (; has_come[next]; next++) {
+                scatters->n_sums[instr->microbatch]++;
+            }
+        }
+    }
+}
+
+static void scatters_init(const struct pst_sim_durations *durations, struct pst_arena *arena,
+                          uint32_t s, struct pst_sim_scatters **ret_scatters)
+{
+    const struct pst_plan *plan = durations->plan;
+    const struct pst_plan_stage *stage = &plan->stages[s];
+    const uint64_t bytes = pst_plan_scattered_bytes(plan, durations->graph, s);
+    struct pst_sim_scatters *scatters;
+
+    if (bytes == 0) {
+        return;
+    }
+    scatters = pst_arena_array(arena, 1, sizeof *scatters);
+    scatters->bytes = bytes;
+    for (uint32_t n = 0; n < stage->n_nodes; n++) {
+        scatters->ns = pst_sat_add_ns(
+            scatters->ns,
+            pst_plan_op_scatter_ns(plan, durations->graph, durations->cost, s, stage->nodes[n]));
+    }
+    count_sums(durations, arena, s, scatters);
+    *ret_scatters = scatters;
+}
+
 /* --- inside the passes of stages that offload --------------------------------------------------*/
 
 /* placed: passes R replay, so that B does not. */
@@ -174,6 +223,24 @@ static void time_calls(const struct pst_sim_durations *durations, struct pst_are
     *ret_ns = ns;
 }
 
+/* Returns NULL where the stage does not scatter. */
+static uint64_t *call_scatters(const struct pst_sim_durations *durations, struct pst_arena *arena,
+                               uint32_t s)
+{
+    const struct pst_plan_stage *stage = &durations->plan->stages[s];
+    uint64_t *ns;
+
+    if (durations->stages[s].scatters == NULL) {
+        return NULL;
+    }
+    ns = pst_arena_array(arena, stage->n_nodes, sizeof *ns);
+    for (uint32_t n = 0; n < stage->n_nodes; n++) {
+        ns[n] = pst_plan_op_scatter_ns(durations->plan, durations->graph, durations->cost, s,
+                                       stage->nodes[n]);
+    }
+    return ns;
+}
+
 static void offload_init(const struct pst_sim_durations *durations, struct pst_arena *arena,
                          uint32_t s, bool placed, struct pst_sim_offload **ret_offload)
 {
@@ -184,6 +251,7 @@ static void offload_init(const struct pst_sim_durations *durations, struct pst_a
     }
     struct pst_sim_offload *offload = pst_arena_array(arena, 1, sizeof *offload);
     pst_pass_calls_init(stage, durations->graph, arena, offload->passes);
+    offload->scatter_ns = call_scatters(durations, arena, s);
     offload->bytes = pst_arena_array(arena, stage->n_nodes, sizeof *offload->bytes);
     pst_plan_offload_bytes(stage, durations->graph, offload->bytes);
     for (uint32_t i = 0; i < sizeof ops / sizeof *ops; i++) {
@@ -211,6 +279,7 @@ void pst_sim_durations_init(struct pst_sim_durations *durations, struct pst_aren
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         struct pst_sim_stage *stage = &durations->stages[s];
         stage_times(durations, arena, &plan->stages[s], placed[s], stage);
+        scatters_init(durations, arena, s, &stage->scatters);
         offload_init(durations, arena, s, placed[s], &stage->offload);
     }
     for (uint32_t e = 0; e < plan->n_edges; e++) {
@@ -232,6 +301,7 @@ uint64_t pst_sim_bytes(const struct pst_sim_durations *durations, const struct p
                        uint32_t rank)
 {
     struct pst_meet_bytes meet;
+    uint32_t n_sums;
 
     switch (instr->op) {
     case PST_I_SEND:
@@ -244,6 +314,11 @@ uint64_t pst_sim_bytes(const struct pst_sim_durations *durations, const struct p
     case PST_I_OFFLOAD:
     case PST_I_FETCH:
         return copy_bytes(durations, instr);
+    case PST_I_W:
+    case PST_I_BW:
+        n_sums = pst_sim_sums(durations, instr);
+        return n_sums == 0 ? 0
+                           : pst_sat_mul(durations->stages[instr->stage].scatters->bytes, n_sums);
     default:
         meet = pst_plan_meet_bytes(durations->plan, durations->graph, instr, rank);
         return meet.added > meet.copied ? meet.added : meet.copied;
@@ -285,6 +360,6 @@ uint64_t pst_sim_collective_ns(const struct pst_sim_durations *durations,
 
     return pst_cost_ring_ns(
         pst_cost_on(durations->cost, ranks, ranks == NULL ? 0 : n_ranks, &at),
-        pst_sim_shared_bytes(bytes, far, instr->op == PST_I_NORM ? 1 : pst_plan_tensor(plan)),
+        pst_cost_shared_bytes(bytes, far, instr->op == PST_I_NORM ? 1 : pst_plan_tensor(plan)),
         n_ranks, far);
 }

@@ -15,15 +15,28 @@ struct pst_sim_offload {
     struct pst_pass_calls passes[PST_I_BW + 1];
     uint64_t *call_ns[PST_I_BW + 1]; /* of each call, slice by slice */
     uint64_t *bytes;                 /* [node] moved by one copy; 0: it is not offloaded */
+    uint64_t *scatter_ns; /* [node] after its call W, where the stage scatters; NULL: nowhere */
+};
+
+/*
+ * A stage whose passes sum gradients over the replicas (ZeRO 2). They add up micro-batches, slices
+ * of sequences backward, in their order: a pass W that comes before its turn sums nothing, one
+ * whose turn it is sums after each of its calls, then at its end for those that have waited for it.
+ */
+struct pst_sim_scatters {
+    uint64_t bytes, ns; /* of one micro-batch */
+    uint32_t n_microbatches;
+    uint32_t *n_sums; /* [microbatch] for how many its pass W or BW sums */
 };
 
 struct pst_sim_stage {
     uint64_t (*compute_ns)[PST_I_COUNT]; /* [slice] passes of one micro-batch on one rank, which is
-                                            this slice of its sequences */
+                                            this slice of its sequences, without scatters */
     uint32_t n_updates;                  /* 1: all ranks of the stage update the same */
     uint64_t *update_bytes; /* f32 bytes of the parameters that STEP updates on each rank */
     uint64_t *update_ns;    /* the time of that */
-    struct pst_sim_offload *offload; /* NULL: the plan offloads none of its nodes */
+    struct pst_sim_offload *offload;   /* NULL: the plan offloads none of its nodes */
+    struct pst_sim_scatters *scatters; /* NULL: its passes sum no gradients */
 };
 
 /* Transfers of one payload of an edge; the last result is cached. */
@@ -48,6 +61,18 @@ void pst_sim_durations_init(struct pst_sim_durations *durations, struct pst_aren
                             const struct pst_plan *plan, const struct pst_graph *graph,
                             const struct pst_cost_model *cost);
 
+/* The micro-batches for which a pass sums gradients over the replicas. */
+static inline uint32_t pst_sim_sums(const struct pst_sim_durations *durations,
+                                    const struct pst_instr *instr)
+{
+    const struct pst_sim_scatters *scatters = durations->stages[instr->stage].scatters;
+    const bool weights = instr->op == PST_I_W || instr->op == PST_I_BW;
+
+    return weights && scatters != NULL && instr->microbatch < scatters->n_microbatches
+               ? scatters->n_sums[instr->microbatch]
+               : 0;
+}
+
 /* Time of a pass or STEP. */
 static inline uint64_t pst_sim_compute_ns(const struct pst_sim_durations *durations,
                                           const struct pst_instr *instr, uint32_t rank)
@@ -57,7 +82,10 @@ static inline uint64_t pst_sim_compute_ns(const struct pst_sim_durations *durati
     uint32_t replica = 0;
 
     if (instr->op != PST_I_STEP) {
-        return stage->compute_ns[slice][instr->op];
+        const uint32_t n_sums = pst_sim_sums(durations, instr);
+        const uint64_t ns = stage->compute_ns[slice][instr->op];
+
+        return n_sums == 0 ? ns : pst_sat_add_ns(ns, pst_sat_mul(stage->scatters->ns, n_sums));
     }
     if (stage->n_updates > 1) {
         replica = pst_plan_replica(&durations->plan->stages[instr->stage], rank);
@@ -65,7 +93,7 @@ static inline uint64_t pst_sim_compute_ns(const struct pst_sim_durations *durati
     return stage->update_ns[replica < stage->n_updates ? replica : 0];
 }
 
-/* Time of each call of a pass of a stage that offloads. */
+/* Time of each call of a pass of a stage that offloads, without scatters. */
 static inline const uint64_t *pst_sim_call_ns(const struct pst_sim_durations *durations,
                                               const struct pst_instr *instr)
 {
@@ -75,24 +103,14 @@ static inline const uint64_t *pst_sim_call_ns(const struct pst_sim_durations *du
     return offload->call_ns[instr->op] + slice * offload->passes[instr->op].n_calls;
 }
 
-/* Bytes that go by the link of a node while a ring sums or copies these, where the same meeting of
-   each part takes place at the same time; far: the members of a meeting are not all in one node. */
-static inline struct pst_meet_bytes pst_sim_shared_bytes(struct pst_meet_bytes bytes, bool far,
-                                                         uint32_t n_parts)
-{
-    const uint64_t rings = far ? n_parts : 1;
-
-    return (struct pst_meet_bytes){pst_sat_mul(bytes.added, rings),
-                                   pst_sat_mul(bytes.copied, rings)};
-}
-
 /* The update of so many bytes of f32 parameters with `slots` values of state each: one stage. */
 uint64_t pst_sim_update_ns(const struct pst_cost_model *cost, uint64_t param_bytes, uint32_t slots);
 
 /* Time that a step loses because the host needs cores of the plan's devices for the next one. */
 uint64_t pst_sim_host_ns(const struct pst_cost_model *cost, const struct pst_plan *plan);
 
-/* Bytes that a SEND, RECV, OFFLOAD, FETCH, REDUCE, TIE, NORM or GATHER of a rank moves; else 0. */
+/* Bytes that a SEND, RECV, OFFLOAD, FETCH, REDUCE, TIE, NORM or GATHER of a rank moves, or a pass
+   that scatters; else 0. */
 uint64_t pst_sim_bytes(const struct pst_sim_durations *durations, const struct pst_instr *instr,
                        uint32_t rank);
 

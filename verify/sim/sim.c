@@ -222,41 +222,59 @@ static bool is_beside(const struct pst_sim_rank *a, const struct pst_sim_rank *b
            x->microbatch == y->microbatch;
 }
 
-/* A pass in which parts meet begins on all of them, when the last has come to it. */
+/* The ranks that meet in a pass of this one: all of the stage where it scatters, the parts of a
+   replica where conversions do. Returns how many; 0: they do not meet. */
+static uint32_t find_meeting(const struct pst_sim *sim, const struct pst_sim_rank *state,
+                             const struct pst_instr *instr, const uint32_t **ret_ranks)
+{
+    const struct pst_plan_stage *stage;
+    uint32_t place;
+    bool all;
+
+    if (instr->op > PST_I_R) {
+        return 0;
+    }
+    stage = &sim->plan->stages[instr->stage];
+    all = sim->durations.stages[instr->stage].scatters != NULL &&
+          (instr->op == PST_I_W || instr->op == PST_I_BW);
+    if (!all && (sim->converts == NULL || instr->op == PST_I_W || !sim->converts[instr->stage])) {
+        return 0;
+    }
+    place = pst_plan_place(stage, (uint32_t)(state - sim->ranks));
+    if (place == PST_NONE) {
+        return 0; /* of a plan that nobody has proven */
+    }
+    *ret_ranks = &stage->ranks[all ? 0 : place / stage->tensor * stage->tensor];
+    return all ? stage->n_ranks : stage->tensor;
+}
+
+/* A pass in which ranks meet begins on all of them, when the last has come to it. */
 static bool begin_together(struct pst_sim *sim, struct pst_sim_rank *state)
 {
-    const struct pst_plan_stage *stage = &sim->plan->stages[state->list[state->pc].stage];
-    uint32_t place = pst_plan_place(stage, (uint32_t)(state - sim->ranks));
     const uint32_t *ranks;
+    uint32_t n = find_meeting(sim, state, &state->list[state->pc], &ranks);
     uint64_t start = 0;
 
-    if (state->together || place == PST_NONE) {
+    if (state->together || n == 0) {
         state->together = false;
         return true;
     }
-    ranks = &stage->ranks[place / stage->tensor * stage->tensor];
     state->at_pass = true;
-    for (uint32_t p = 0; p < stage->tensor; p++) {
-        if (!is_beside(state, &sim->ranks[ranks[p]])) {
+    for (uint32_t i = 0; i < n; i++) {
+        if (!is_beside(state, &sim->ranks[ranks[i]])) {
             return false;
         }
-        start = pst_later(start, sim->ranks[ranks[p]].now);
+        start = pst_later(start, sim->ranks[ranks[i]].now);
     }
-    for (uint32_t p = 0; p < stage->tensor; p++) {
-        struct pst_sim_rank *part = &sim->ranks[ranks[p]];
+    for (uint32_t i = 0; i < n; i++) {
+        struct pst_sim_rank *other = &sim->ranks[ranks[i]];
 
-        part->now = start;
-        part->at_pass = false;
-        part->together = part != state;
-        wake_rank(sim, ranks[p]);
+        other->now = start;
+        other->at_pass = false;
+        other->together = other != state;
+        wake_rank(sim, ranks[i]);
     }
     return true;
-}
-
-static bool is_of_all_parts(const struct pst_sim *sim, const struct pst_instr *instr)
-{
-    return sim->converts != NULL && instr->op <= PST_I_R && instr->op != PST_I_W &&
-           sim->converts[instr->stage];
 }
 
 /* Begins with the next instruction; false where its time has not come. */
@@ -270,8 +288,7 @@ static bool take_instr(struct pst_sim *sim, struct pst_sim_rank *state)
     if (instr->op == PST_I_OFFLOAD || instr->op == PST_I_FETCH) {
         return pst_sim_copy(sim, state, state->pc);
     }
-    if (!waits_known(sim, state, instr, &state->now) ||
-        (is_of_all_parts(sim, instr) && !begin_together(sim, state))) {
+    if (!waits_known(sim, state, instr, &state->now) || !begin_together(sim, state)) {
         return false;
     }
     post_instr(sim, state, state->pc);

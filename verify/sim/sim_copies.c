@@ -85,6 +85,18 @@ static bool take_waits(const struct pst_sim *sim, const struct pst_sim_rank *sta
     return any;
 }
 
+/* Time in which a call's results are summed over the replicas after it: copies that wait for the
+   call do not wait for that. What has waited for this pass is summed at its end. */
+static uint64_t scatter_ns(const struct pst_sim *sim, const struct pst_instr *instr,
+                           const struct pst_pass_call *call)
+{
+    const uint64_t *ns = sim->durations.stages[instr->stage].offload->scatter_ns;
+
+    return ns != NULL && call->pass == 2 && pst_sim_sums(&sim->durations, instr) > 0
+               ? ns[call->node]
+               : 0;
+}
+
 uint64_t pst_sim_run_pass(struct pst_sim *sim, struct pst_sim_rank *state, uint32_t at)
 {
     const struct pst_instr *instr = &state->list[at];
@@ -105,6 +117,7 @@ uint64_t pst_sim_run_pass(struct pst_sim *sim, struct pst_sim_rank *state, uint3
         state->until[c] = 0;
         now = pst_sat_add_ns(now, ns[c]);
         state->call_end[c] = now;
+        now = pst_sat_add_ns(now, scatter_ns(sim, instr, &calls->calls[c]));
     }
     state->stall[at] = stall;
     return pst_sat_add_ns(pst_sat_add_ns(state->now, whole), stall);

@@ -12,9 +12,13 @@
 #include "base/memory.h"
 #include "sim/state.h"
 
-static uint64_t call_ns(const struct pst_sim_record *record, uint32_t rank,
+static uint64_t call_ns(const struct pst_sim_record *record, uint32_t rank, uint32_t stage,
                         const struct pst_program_call *call)
 {
+    if (call->kind == PST_C_SCATTER) {
+        return pst_plan_scatter_ns(record->plan, record->cost->graph, record->cost, stage,
+                                   call->op);
+    }
     if (call->kind != PST_C_KERNEL) {
         return 0;
     }
@@ -159,12 +163,12 @@ static uint32_t walk_instr(const struct pst_sim_record *record, const struct pas
     const struct pst_program_instr *list =
         &passage->program->lists[passage->section->first_instr + instr];
     const struct pst_program_call *calls = &passage->program->calls[list->first_call];
-    uint32_t at = passage->first + instr;
+    const uint32_t at = passage->first + instr, stage = passage->run->list[at].stage;
     uint64_t start = passage->run->posted[at], end = passage->run->end[at];
     uint64_t total = 0, before = 0, stalled = 0;
     uint64_t stall = passage->run->stall != NULL ? passage->run->stall[at] : 0;
     for (uint32_t c = 0; c < list->n_calls; c++) {
-        total += call_ns(record, curve->rank, &calls[c]);
+        total += call_ns(record, curve->rank, stage, &calls[c]);
     }
     if (list->n_calls == 0) {
         at_time(curve, start, curve->rise[tick++]);
@@ -178,7 +182,7 @@ static uint32_t walk_instr(const struct pst_sim_record *record, const struct pas
         }
         stalled += until > now ? until - now : 0;
         at_time(curve, until > now ? until : now, curve->rise[tick++]);
-        before += call_ns(record, curve->rank, &calls[c]);
+        before += call_ns(record, curve->rank, stage, &calls[c]);
     }
     return tick;
 }

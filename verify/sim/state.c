@@ -72,7 +72,8 @@ static void init_collectives(struct pst_sim *sim, uint32_t rank)
     }
 }
 
-/* Conversions meet in F, or in B and where they run again; W has none. */
+/* Conversions meet in F, or in B and where they run again; W has none. Passes that scatter are
+   found with their times. */
 static void find_conversions(struct pst_sim *sim, const struct pst_graph *graph)
 {
     const struct pst_plan *plan = sim->plan;

@@ -54,7 +54,7 @@ struct pst_sim_rank {
     uint64_t *call_end; /* of each of its calls, where its stage offloads */
     uint64_t *until;    /* per call, while a pass is timed; else 0 */
     uint64_t now;
-    bool at_pass, together; /* at a pass of all parts of its replica; they begin it at `now` */
+    bool at_pass, together; /* at a pass that others begin with it; they begin it at `now` */
     uint32_t arrived_at;    /* collective that this rank has come to, PST_NONE: none */
     bool queued_up, ended;
     struct pst_sim_request {

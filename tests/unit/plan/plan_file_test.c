@@ -286,7 +286,7 @@ static char *text_of_parts(struct rig *rig, uint32_t zero)
 
 TEST(parts)
 {
-    for (uint32_t zero = 0; zero < 2; zero++) {
+    for (uint32_t zero = 0; zero < 3; zero++) {
         FINISHED_BY(rig_close) struct rig rig;
         struct pst_error err = {0};
         struct pst_plan *read = NULL;
@@ -295,15 +295,21 @@ TEST(parts)
         char *text = text_of_parts(&rig, zero), *again;
         assert_non_null(strstr(text, "\"version\":2"));
         assert_non_null(strstr(text, "\"id\":1,\"tensor\":4,"));
-        assert_true((strstr(text, "\"parallel\"") != NULL) == zero);
+        assert_true((strstr(text, "\"parallel\"") != NULL) == (zero > 0));
+        assert_true((strstr(text, "\"parallel\":{\"zero\":2}") != NULL) == (zero == 2));
         assert_ok(pst_plan_parse("plan", text, strlen(text), rig.graph, &read, &err), &err);
         again = pst_plan_to_json(read, rig.graph);
         assert_string_equal(text, again);
         assert_int_equal(read->stages[1].tensor, 4);
+        assert_int_equal(read->zero, zero);
         before = pst_plan_digest(rig.plan);
         after = pst_plan_digest(read);
         assert_true(pst_hash_equal(&before, &after));
         read->stages[1].tensor = 2;
+        after = pst_plan_digest(read);
+        assert_false(pst_hash_equal(&before, &after));
+        read->stages[1].tensor = 4;
+        read->zero = zero == 2 ? 1 : 2;
         after = pst_plan_digest(read);
         assert_false(pst_hash_equal(&before, &after));
         pst_plan_destroy(read);
@@ -311,6 +317,8 @@ TEST(parts)
         free(again);
     }
 }
+
+#define VERSIONS "\"versions\":{\"rule\":\"sync\",\"count\":1}"
 
 static const struct damage damages_of_parts[] = {
     {"\"tensor\":4", "\"tensor\":3", "input.syntax",
@@ -332,9 +340,14 @@ static const struct damage damages_of_parts[] = {
      "input.syntax", "stages[0].devices: expected 4 devices in a row"},
     {"\"tensor\":4", "\"tensor\":\"4\"", "input.syntax", "stages[0].tensor"},
     {"\"version\":2", "\"version\":1", "input.unsupported", "version 1, expected version 2"},
-    {"\"versions\":{\"rule\":\"sync\",\"count\":1}",
-     "\"versions\":{\"rule\":\"sync\",\"count\":1},\"parallel\":{\"zero\":0}", "input.unsupported",
-     "zero = 0, expected 1"},
+    {VERSIONS, VERSIONS ",\"parallel\":{\"zero\":0}", "input.unsupported",
+     "zero = 0, expected 1 or 2; leave the key out for 0"},
+    {VERSIONS, VERSIONS ",\"parallel\":{\"zero\":3}", "input.unsupported",
+     "zero = 3, expected 1 or 2"},
+    {VERSIONS, VERSIONS ",\"parallel\":{\"zero\":\"2\"}", "input.syntax", "parallel.zero"},
+    {VERSIONS, VERSIONS ",\"parallel\":{\"zero\":-1}", "input.syntax", "parallel.zero"},
+    {VERSIONS, VERSIONS ",\"parallel\":{}", "input.unsupported",
+     "expected zero = 1 or 2, sequence = true, or both"},
 };
 
 TEST(refusals_of_parts)

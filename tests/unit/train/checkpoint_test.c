@@ -285,6 +285,45 @@ TEST(parts)
     free(text);
 }
 
+/* Replicas that sum the gradients of each micro-batch, with parts or without: earlier readers,
+   which know no other sums, refuse it. Manifests without the member have ZeRO 0 or 1. */
+TEST(sums_of_each_microbatch)
+{
+    static const char *const tensors[] = {"1", "2"};
+
+    for (uint32_t i = 0; i < 2; i++) {
+        static const char *const cases[][3] = {
+            {",\"zero\":\"2\"", ",\"zero\":2", "numerics.zero: of another type"},
+            {"\"version\":5,\"min_reader\":5", "\"version\":4,\"min_reader\":4",
+             "unknown key \"zero\""},
+        };
+        struct pst_manifest manifest, read;
+        struct pst_arena arena = {0};
+        struct pst_error err = {0};
+        char *text, *again, *without;
+
+        make(&manifest);
+        manifest.numerics[PST_NUMERIC_ZERO] = "2";
+        manifest.numerics[PST_NUMERIC_TENSOR] = tensors[i];
+        text = pst_manifest_write(&manifest);
+        assert_non_null(strstr(text, "\"version\":5,\"min_reader\":5"));
+        assert_int_equal(pst_manifest_parse("m", text, strlen(text), &arena, &read, &err), PST_OK);
+        assert_string_equal(read.numerics[PST_NUMERIC_ZERO], "2");
+        assert_string_equal(read.numerics[PST_NUMERIC_TENSOR], tensors[i]);
+        again = pst_manifest_write(&read);
+        assert_string_equal(text, again);
+        check_changes(text, &read, cases, sizeof cases / sizeof *cases);
+        without = with(text, ",\"zero\":\"2\"", "");
+        assert_int_equal(pst_manifest_parse("m", without, strlen(without), &arena, &read, &err),
+                         PST_OK);
+        assert_string_equal(read.numerics[PST_NUMERIC_ZERO], "0 or 1");
+        pst_arena_finish(&arena);
+        free(text);
+        free(again);
+        free(without);
+    }
+}
+
 /* Every text that is cut short is refused. */
 TEST(cut_short)
 {
@@ -315,11 +354,11 @@ TEST(versions)
 
     make(&manifest);
     text = pst_manifest_write(&manifest);
-    later = with(text, "\"version\":2", "\"version\":5");
+    later = with(text, "\"version\":2", "\"version\":6");
     other = with(later, "\"step\":7", "\"step\":7,\"stop\":[1]");
     assert_int_equal(parse(other, &err), PST_OK);
     free(other);
-    other = with(later, "\"min_reader\":1", "\"min_reader\":5");
+    other = with(later, "\"min_reader\":1", "\"min_reader\":6");
     assert_int_equal(parse(other, &err), PST_ERR_CONFIG);
     assert_string_equal(err.kind, "input.unsupported");
     free(other);

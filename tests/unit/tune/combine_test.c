@@ -132,9 +132,15 @@ TEST(test_zero)
         json_decref(config);
     }
     finish();
-    assert_ok(read("[parallel]\nzero = 1\n"), &err);
-    assert_string_equal(pst_combination_label(&rig.set, 0, PST_AXIS_ZERO), "1");
-    finish();
+    for (uint32_t zero = 1; zero < 3; zero++) {
+        char text[32], label[8];
+
+        snprintf(label, sizeof label, "%u", zero);
+        snprintf(text, sizeof text, "[parallel]\nzero = %u\n", zero);
+        assert_ok(read(text), &err);
+        assert_string_equal(pst_combination_label(&rig.set, 0, PST_AXIS_ZERO), label);
+        finish();
+    }
 }
 
 /* It is the fastest axis. */

@@ -61,7 +61,7 @@ static _Noreturn void fail(const struct pst_error *err)
 /* The modules that come with penstock, in this build or in another: core itself names none. */
 static const struct pst_module_known shipped_modules[] = {
     {"device", "cpu", NULL, NULL, PST_MODULE_USUAL},
-    {"device", "cuda", "NVIDIA GPUs", NULL, 0},
+    {"device", "cuda", "NVIDIA GPUs", NULL, PST_MODULE_ALONE},
     {"transport", "threads", NULL, NULL, PST_MODULE_USUAL | PST_MODULE_SHARES},
     {"transport", "mpi", "devices on several machines; it needs libopenmpi-dev and openmpi-bin",
      NULL, PST_MODULE_PROCESSES},

@@ -413,7 +413,7 @@ static void put_args(const struct trace *trace, const struct pst_span *span)
     if (span->instr != PST_NONE) {
         pst_json_uint(json, "instr", span->instr);
     }
-    if (span->lane != PST_LANE_COMPUTE && span->lane != PST_LANE_OPTIMIZER) {
+    if (span->bytes > 0 || (span->lane != PST_LANE_COMPUTE && span->lane != PST_LANE_OPTIMIZER)) {
         pst_json_uint(json, "bytes", span->bytes);
     }
     if (predicted != NULL) {

@@ -36,7 +36,7 @@ pst_status pst_page_write_plan(const struct pst_session *session, const char *co
                                const char *title, const char *path, struct pst_error *err)
 {
     const struct pst_plan *plan = session->planned.plan;
-    char devices[16], microbatch[16], replicas[32], tensor[16];
+    char devices[16], microbatch[16], replicas[32], zero[16], tensor[16];
     struct pst_record record = {
         .config = title,
         .labels = {[PST_AXIS_PARTITIONER] = plan->partitioner,
@@ -45,7 +45,7 @@ pst_status pst_page_write_plan(const struct pst_session *session, const char *co
                    [PST_AXIS_DEVICES] = devices,
                    [PST_AXIS_MICROBATCH] = microbatch,
                    [PST_AXIS_REPLICAS] = replicas,
-                   [PST_AXIS_ZERO] = plan->zero == 0 ? "0" : "1",
+                   [PST_AXIS_ZERO] = zero,
                    [PST_AXIS_TENSOR] = tensor,
                    [PST_AXIS_SEQUENCE] = session->graph->sequence ? "true" : "false"},
         .trial = {.state = PST_TRIAL_DONE},
@@ -59,6 +59,7 @@ pst_status pst_page_write_plan(const struct pst_session *session, const char *co
     pst_trial_take(session, false, &record.trial);
     snprintf(devices, sizeof devices, "%u", plan->n_devices);
     snprintf(microbatch, sizeof microbatch, "%u", record.trial.microbatch);
+    snprintf(zero, sizeof zero, "%u", plan->zero);
     snprintf(tensor, sizeof tensor, "%u", session->graph->parts);
     name_replicas(plan, replicas, sizeof replicas);
     pst_gallery_begin(&gallery, 1, 1);

@@ -437,7 +437,9 @@ const struct pst_row pst_plan_rows[] = {
     {"weight_versions", "maximum of all stages; 1 for a synchronous plan",
      OF_TOTALS(COUNT, weight_versions)},
     {"drain_every", "steps; 0: at the end", OF_PLAN(COUNT, drain_every)},
-    {"zero", "1: each replica of a stage updates a piece of its parameters (ZeRO 1)",
+    {"zero",
+     "1: each replica of a stage updates a piece of its parameters (ZeRO 1); 2: and accumulates "
+     "the gradients of that piece alone (ZeRO 2)",
      OF_PLAN(COUNT, zero)},
     {"tensor",
      "devices that share each operator; figures of stages are per device; absent if it is 1",

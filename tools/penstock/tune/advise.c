@@ -2,8 +2,8 @@
  *
  * Planning as the program does it, and what it says after a search that found nothing within the
  * memory: what takes the space, and what would do. All of it is found by planning again, with more
- * memory, with a memory optimizer that recomputes or with ZeRO 1, so that what is said is true. How
- * often depends on the job alone: by counts, not by time.
+ * memory, with a memory optimizer that recomputes or with ZeRO 1 or 2, so that what is said is
+ * true. How often depends on the job alone: by counts, not by time.
  */
 #include "tune/advise.h"
 
@@ -399,27 +399,41 @@ static uint64_t best_memopt(const struct pst_advice *advice, uint64_t enough, ch
     return best.need;
 }
 
-/* Adds to a hint what the job needs where replicas keep the optimizer's state in pieces, if that
-   fits. Of a job without replicas the planner says at once that they have none. */
+/* A plan with less than there is for each replica to keep. */
+static bool fits_with(const struct pst_search *search, int64_t zero,
+                      struct pst_planned *ret_planned)
+{
+    const uint64_t limit = limit_of(search);
+    struct pst_search changed = *search;
+    struct pst_job job = *search->job;
+
+    job.parallel.zero = zero;
+    changed.job = &job;
+    return works_with(&changed, limit, true) && probe_with(&changed, limit, false, ret_planned);
+}
+
+/* Adds to a hint what the job needs where replicas keep the optimizer's state in pieces, or
+   gradients, too, if that fits. Of a job without replicas the planner says at once that they have
+   none. */
 static void say_zero(const struct pst_search *search, char *text, size_t size)
 {
     const uint64_t limit = limit_of(search), reserve = search->cluster->reserve;
+    const int most = pst_job_meets(search->job) ? 2 : 1;
     const size_t length = strlen(text);
     struct pst_planned planned = {.plan = NULL};
-    struct pst_search changed = *search;
-    struct pst_job job = *search->job;
     char need[32], memory[32];
+    int zero = (int)search->job->parallel.zero + 1;
 
-    job.parallel.zero = 1;
-    changed.job = &job;
-    if (search->job->parallel.zero > 0 || !works_with(&changed, limit, true) ||
-        !probe_with(&changed, limit, false, &planned)) {
+    while (zero <= most && !fits_with(search, zero, &planned)) {
+        zero++;
+    }
+    if (zero > most) {
         return;
     }
     if (search->cluster->n_kinds > 0) {
-        snprintf(text + length, size - length, "parallel.zero = 1 would fit; ");
+        snprintf(text + length, size - length, "parallel.zero = %d would fit; ", zero);
     } else {
-        snprintf(text + length, size - length, "parallel.zero = 1 would need %s of %s; ",
+        snprintf(text + length, size - length, "parallel.zero = %d would need %s of %s; ", zero,
                  pst_format_bytes(need, pst_sat_add(pst_planned_need(&planned), reserve)),
                  pst_format_bytes(memory, pst_sat_add(limit, reserve)));
     }

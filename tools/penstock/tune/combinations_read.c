@@ -272,7 +272,8 @@ static void own_value(struct pst_combinations *set, const struct pst_job *job,
     value->label = axis == PST_AXIS_MICROBATCH
                        ? pst_arena_printf(&set->arena, "%lld", (long long)job->train.microbatch)
                    : axis == PST_AXIS_REPLICAS ? pst_arena_strdup(&set->arena, job->train.degrees)
-                   : axis == PST_AXIS_ZERO     ? job->parallel.zero == 0 ? "0" : "1"
+                   : axis == PST_AXIS_ZERO
+                       ? pst_arena_printf(&set->arena, "%lld", (long long)job->parallel.zero)
                    : axis == PST_AXIS_TENSOR
                        ? pst_arena_printf(&set->arena, "%lld", (long long)job->parallel.tensor)
                    : axis == PST_AXIS_SEQUENCE ? job->parallel.sequence ? "true" : "false"

@@ -337,27 +337,42 @@ static bool has_one_copy(const struct pst_job *job, const struct pst_axis_value 
     return one;
 }
 
-/* Where something may have replicas, an open zero is both: the config's own, then the other. */
+/* Opens zero: the config's own value, then the others, of which 2 needs replicas that meet. */
+static void open_zero(const struct pst_job *job, bool has_replicas, struct pst_combinations *set)
+{
+    static const char *const labels[] = {"0", "1", "2"};
+    const int most = has_replicas && pst_job_meets(job) ? 2 : 1;
+    struct pst_axis *zero = &set->axes[PST_AXIS_ZERO];
+    struct pst_axis_value *values = pst_arena_array(&set->arena, 3, sizeof *values);
+    uint32_t n = 1;
+
+    values[0] = zero->values[0];
+    for (int i = 0; i <= most; i++) {
+        if (i != job->parallel.zero) {
+            values[n].value = pst_json_made(json_integer(i));
+            values[n++].label = labels[i];
+        }
+    }
+    *zero = (struct pst_axis){n, values};
+    set->n *= n;
+}
+
+/* Zero is open where something may have replicas. */
 static void find_sharers(const struct pst_job *job, bool open, struct pst_combinations *set)
 {
     struct pst_axis *schedulers = &set->axes[PST_AXIS_SCHEDULER];
     const struct pst_axis *replicas = &set->axes[PST_AXIS_REPLICAS];
-    struct pst_axis_value *both = pst_arena_array(&set->arena, 2, sizeof *both);
-    bool shares = false;
+    bool shares = false, has_replicas = false;
 
     for (uint32_t i = 0; i < schedulers->n; i++) {
         schedulers->values[i].one_copy = has_one_copy(job, &schedulers->values[i]);
         shares |= !schedulers->values[i].one_copy;
     }
     for (uint32_t i = 0; i < replicas->n; i++) {
-        shares |= strcmp(replicas->values[i].label, "1") != 0;
+        has_replicas |= strcmp(replicas->values[i].label, "1") != 0;
     }
-    if (open && shares) {
-        both[0] = set->axes[PST_AXIS_ZERO].values[0];
-        both[1].value = pst_json_made(json_integer(job->parallel.zero == 0));
-        both[1].label = job->parallel.zero == 0 ? "1" : "0";
-        set->axes[PST_AXIS_ZERO] = (struct pst_axis){2, both};
-        set->n *= 2;
+    if (open && (shares || has_replicas)) {
+        open_zero(job, has_replicas, set);
     }
 }
 
@@ -402,10 +417,17 @@ pst_status pst_space_read_listed(const struct pst_job *job, struct pst_combinati
 
 bool pst_space_shares_nothing(const struct pst_combinations *set, uint32_t i)
 {
-    return set->axes[PST_AXIS_ZERO].n > 1 &&
-           strcmp(pst_combination_label(set, i, PST_AXIS_ZERO), "1") == 0 &&
+    const struct pst_axis *zero = &set->axes[PST_AXIS_ZERO];
+    const char *own = pst_combination_label(set, i, PST_AXIS_ZERO);
+    bool has_none = false;
+
+    for (uint32_t z = 0; z < zero->n; z++) {
+        has_none |= strcmp(zero->values[z].label, "0") == 0;
+    }
+    /* Two copies share like replicas, but not gradients. */
+    return has_none && strcmp(own, "0") != 0 &&
            strcmp(pst_combination_label(set, i, PST_AXIS_REPLICAS), "1") == 0 &&
-           pst_combination_value(set, i, PST_AXIS_SCHEDULER)->one_copy;
+           (strcmp(own, "2") == 0 || pst_combination_value(set, i, PST_AXIS_SCHEDULER)->one_copy);
 }
 
 static uint32_t own_place(const struct pst_job *job, const struct pst_axis *axis,
