@@ -87,6 +87,19 @@ static inline struct pst_program_call *me_draw_scatter(struct scene *scene)
     return me_draw_call(scene, PST_C_SCATTER, &first, &n);
 }
 
+static inline struct pst_program_call *me_draw_tied(struct scene *scene)
+{
+    struct pst_program_call *call = NULL;
+    for (uint32_t tries = 0; tries < 100; tries++) {
+        call = me_draw_scatter(scene);
+        if (scene->rig->graph->params[call->op].n_users > 1) {
+            return call;
+        }
+    }
+    rig_need(scene->rig, false);
+    return NULL;
+}
+
 /* One whose meeting has as many parts. */
 static inline struct pst_program_meeting *me_draw_sum(struct scene *scene, uint32_t n_parts)
 {
@@ -208,7 +221,7 @@ static inline const char *me_scatter_elsewhere(struct scene *scene)
 /* The accumulator of another use. */
 static inline const char *me_scatter_use(struct scene *scene)
 {
-    uint32_t *operands = me_operands(scene, me_draw_scatter(scene));
+    uint32_t *operands = me_operands(scene, me_draw_tied(scene));
     for (uint32_t v = 0; v < scene->program->n_values && operands[0] != PST_NONE; v++) {
         const struct pst_value *a = &scene->program->values[operands[0]];
         const struct pst_value *b = &scene->program->values[v];
@@ -242,7 +255,7 @@ static inline const char *me_scatter_early(struct scene *scene)
 /* Of a tied parameter, in a pass of another stage here, which takes the buffer for its own. */
 static inline const char *me_scatter_late(struct scene *scene)
 {
-    struct pst_program_call *a = me_draw_scatter(scene);
+    struct pst_program_call *a = me_draw_tied(scene);
     const struct pst_program_call *end = scene->program->calls + scene->program->n_calls;
     struct pst_value *value = &scene->program->values[me_operands(scene, a)[1]];
     for (const struct pst_program_call *b = a + 1; b < end; b++) {
