@@ -27,8 +27,8 @@ void pst_walk_scatters_begin(struct pst_walk *walk)
 /* --- one call ----------------------------------------------------------------------------------*/
 
 /* The use of the parameter whose gradient the scratch buffer holds; n_users: none. */
-static uint32_t use_of(const struct pst_walk *walk, const struct pst_parameter *parameter,
-                       uint32_t scratch)
+static uint32_t find_use(const struct pst_walk *walk, const struct pst_parameter *parameter,
+                         uint32_t scratch)
 {
     uint32_t u = 0;
     while (u < parameter->n_users &&
@@ -47,7 +47,7 @@ static uint32_t check_buffers(struct pst_walk *walk, const struct pst_program_ca
     const struct pst_parameter *parameter = &walk->check->graph->params[call->op];
     const struct pst_instr *instr = &walk->program->instrs[walk->instr];
     const struct pst_value *part = &walk->program->values[scratch];
-    uint32_t use = use_of(walk, parameter, scratch);
+    uint32_t use = find_use(walk, parameter, scratch);
     if (part->kind != PST_V_SCRATCH || part->what != call->op || part->stage != instr->stage ||
         use == parameter->n_users || walk->check->stage_of[parameter->users[use]] != instr->stage) {
         pst_walk_fault(walk, "MEM2", "buffer %u is not a gradient of parameter %s in stage %u",

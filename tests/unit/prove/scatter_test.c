@@ -7,11 +7,26 @@
 #include "unit/prove/scatter_mutations.h"
 
 static struct pst_check_report report;
-static uint32_t n_scatters, n_empty, n_tied, n_late, n_whole;
+static uint32_t n_scatters, n_empty, n_tied, n_late, n_whole, n_merged;
 
 static bool scatters(const struct rig *rig, const struct pst_program_call *call)
 {
     return call->kind == PST_C_SCATTER && call->op < rig->graph->n_params;
+}
+
+/* A MERGE of a piece that is not the first of its parameter. */
+static bool merges_inner_piece(const struct pst_program *program, uint32_t i)
+{
+    const struct pst_program_meeting *meeting = program->lists[i].meeting;
+    bool inner = false;
+    for (uint32_t p = 0; program->instrs[i].op == PST_I_MERGE && p < meeting->n_parts; p++) {
+        const struct pst_program_param *row = program->params;
+        while (row->parameter != program->values[meeting->parts[p].value].what) {
+            row++;
+        }
+        inner |= row->grad_first > 0;
+    }
+    return inner;
 }
 
 /* Which kinds of SCATTERs there were: late ones stand in the pass of another micro-batch. */
@@ -21,6 +36,7 @@ static void count(const struct rig *rig)
         const struct pst_program *program = rig->programs[d];
         for (uint32_t i = 0; i < program->n_instrs; i++) {
             const struct pst_program_instr *list = &program->lists[i];
+            n_merged += merges_inner_piece(program, i);
             for (uint32_t c = list->first_call; c < list->first_call + list->n_calls; c++) {
                 const struct pst_program_call *call = &program->calls[c];
                 const uint32_t *operands = &program->operands[call->first_operand];
@@ -244,6 +260,9 @@ TEST(parts)
 TEST(rows)
 {
     check_parts("gpt", GPT, true, 20);
+    /* norms of several blocks, of whose gradients each part makes a part */
+    check_parts("gpt", "layers=1 dim=16384 heads=4 context=4 vocab=11", true, 20);
+    assert_true(n_merged > 0);
     check_parts("llama", LLAMA " qk_norm=true", true, 20);
 }
 
