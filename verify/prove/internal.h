@@ -248,8 +248,8 @@ bool pst_check_meets_replicas(const struct pst_check *check, const struct pst_in
 void pst_check_find_meetings(struct pst_check *check); /* fills converts and scatters */
 /* May ranks meet inside this pass? */
 bool pst_check_meets(const struct pst_check *check, const struct pst_instr *instr);
-/* Those that begin such a pass together with a rank: all of its stage where its gradients are
-   summed in it, or the parts of the rank's replica, in their order. Returns how many; 0: the stage
+/* The ranks that begin such a pass together with one: all of its stage if its gradients are summed
+   in the pass, else the parts of the rank's replica, in their order. Returns how many; 0: the stage
    is not there. */
 uint32_t pst_check_group(const struct pst_check *check, const struct pst_instr *instr,
                          uint32_t rank, const uint32_t **ret_ranks);

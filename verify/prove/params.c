@@ -137,7 +137,7 @@ static void check_weights(const struct holder *h, const struct pst_program_param
     }
 }
 
-/* Of an empty piece that is all which a rank accumulates there is none. */
+/* A rank that accumulates no more than its piece has none of an empty one. */
 static bool is_accumulator(const struct holder *h, uint32_t v, uint32_t use, uint32_t parity)
 {
     if (pst_check_scatters(h->check, h->parameter) && h->piece.elems == 0) {
