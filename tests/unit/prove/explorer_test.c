@@ -110,8 +110,7 @@ static void judge(struct tiny *tiny, struct explorer *x, struct tally *tally)
     tally->n_live += live;
     tally->n_alike_dead += !live && parts_are_alike(tiny->rig.plan);
     check_capacity(tiny, x, &report);
-    if (limits->async_reductions && limits->channel_capacity == 0 && !limits->ordered &&
-        !tiny->sums) {
+    if (limits->async_reductions && limits->channel_capacity == 0 && !limits->ordered) {
         check_simulator(tiny, index, live);
     }
 }
