@@ -46,10 +46,11 @@ static inline const char *mu_swap_weights(struct mutant *m, struct place p)
     return "LIVE1";
 }
 
-/* A list that comes to no such pass: the others wait for it. */
+/* A list that comes to no such pass: the others wait for it. Copies would miss it, too. */
 static inline const char *mu_lose_weights(struct mutant *m, struct place p)
 {
-    rig_need(m->rig, mu_sums(m, mu_at(m, p)));
+    const uint32_t next = p.i + 1 < m->n[p.part][p.d] ? mu_at(m, p)[1].op : PST_I_COUNT;
+    rig_need(m->rig, mu_sums(m, mu_at(m, p)) && next != PST_I_OFFLOAD && next != PST_I_FETCH);
     free((void *)mu_take_out(m, p).waits);
     return "LIVE1";
 }
