@@ -201,7 +201,7 @@ static bool find_need(const void *of, uint32_t rank, const struct pst_pass *pass
     return false;
 }
 
-/* Stages whose gradients are summed inside passes. */
+/* Stages whose gradients are summed, and with zero 3 weights gathered, inside passes. */
 static void find_together(struct pst_lowering *low)
 {
     const struct pst_plan *plan = low->plan;
@@ -222,10 +222,10 @@ static void find_together(struct pst_lowering *low)
 static const uint32_t *find_group(const void *of, const struct pst_pass *pass, uint32_t *ret_n)
 {
     const struct pst_lowering *low = of;
-    const bool sums = pass->op == PST_PASS_W || pass->op == PST_PASS_BW;
+    const bool meets = pass->op == PST_PASS_W || pass->op == PST_PASS_BW || low->plan->zero >= 3;
 
     *ret_n = low->plan->stages[pass->stage].n_ranks;
-    return sums && low->together[pass->stage] ? low->plan->stages[pass->stage].ranks : NULL;
+    return meets && low->together[pass->stage] ? low->plan->stages[pass->stage].ranks : NULL;
 }
 
 static uint64_t duration_of(const void *of, const struct pst_pass *pass)
