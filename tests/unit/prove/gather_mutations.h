@@ -270,28 +270,9 @@ static inline const char *me_gather_kind(struct scene *scene)
 
 static inline const char *me_gather_stranger(struct scene *scene)
 {
-    const struct rig *rig = scene->rig;
     struct pst_program_call *call = me_draw_gather(scene);
     struct pst_value *value = &scene->program->values[call->meeting->parts[0].value];
-    uint32_t n = 0, drawn = PST_NONE;
-    for (uint32_t p = 0; p < rig->graph->n_params; p++) {
-        const struct pst_parameter *parameter = &rig->graph->params[p];
-        bool used = false, cut = false;
-        for (uint32_t s = 0; s < rig->plan->n_stages; s++) {
-            for (uint32_t u = 0; u < parameter->n_users; u++) {
-                for (uint32_t v = 0; v < rig->plan->stages[s].n_nodes; v++) {
-                    const bool here = rig->plan->stages[s].nodes[v] == parameter->users[u];
-                    used |= here && s == value->stage;
-                    cut |= here && pst_plan_gathers(rig->plan, s, p);
-                }
-            }
-        }
-        if (cut && !used && rig_draw(scene->rig, ++n) == 0) {
-            drawn = p;
-        }
-    }
-    rig_need(scene->rig, drawn != PST_NONE);
-    call->op = value->what = drawn;
+    call->op = value->what = me_draw_stranger(scene, value->stage);
     scene->text = "which is not for weights in pieces that the stage uses";
     return "SHARD3";
 }

@@ -268,10 +268,10 @@ static inline const char *me_sum_elsewhere(struct scene *scene)
 }
 
 static struct memory_mutation memory_mutations[] = {
-    ME(die_early),     ME(live_late),  ME(overlap),         ME(misalign),      ME(too_small),
-    ME(static_dies),   ME(wrong_peak), ME(shrink_capacity), ME(lose_operand),  ME(wrong_operand),
-    ME(reorder_sums),  ME(lose_sum),   ME(wrong_piece),     ME(wrong_samples), ME(forget_send),
-    ME(write_to_sent), ME(add_other),  ME(adds_other),      ME(sum_elsewhere),
+    ME(die_early),    ME(live_late),     ME(overlap),         ME(misalign),      ME(too_small),
+    ME(static_dies),  ME(wrong_peak),    ME(shrink_capacity), ME(lose_operand),  ME(wrong_operand),
+    ME(reorder_sums), ME(lose_sum),      ME(wrong_piece),     ME(wrong_samples), ME(add_other),
+    ME(adds_other),   ME(sum_elsewhere), ME(forget_send),     ME(write_to_sent),
 };
 #define N_MEMORY_MUTATIONS (sizeof memory_mutations / sizeof memory_mutations[0])
 
