@@ -174,6 +174,35 @@ static inline const char *me_gather_later(struct scene *scene)
     return "COMM4";
 }
 
+/* It changes places with the one after it, where one operator reads what both bring. */
+static inline const char *me_gather_order(struct scene *scene)
+{
+    struct pst_program_call *call = NULL;
+    uint32_t n = 0;
+    for (uint32_t c = 0; c + 1 < scene->program->n_calls; c++) {
+        struct pst_program_call *at = &scene->program->calls[c];
+        if (at[0].kind == PST_C_GATHER && at[1].kind == PST_C_GATHER &&
+            rig_draw(scene->rig, ++n) == 0) {
+            call = at;
+        }
+    }
+    rig_need(scene->rig, call != NULL);
+    const struct pst_program_meeting *later = call->meeting, *sooner = call[1].meeting;
+    const struct pst_program_call kept = call[0];
+    for (uint32_t i = 0; i < sooner->n_parts; i++) {
+        struct pst_value *value = &scene->program->values[sooner->parts[i].value];
+        value->first = scene->program->values[later->parts[0].value].first;
+    }
+    for (uint32_t i = 0; i < later->n_parts; i++) {
+        struct pst_value *value = &scene->program->values[later->parts[i].value];
+        value->last += value->last == value->first;
+    }
+    call[0] = call[1];
+    call[1] = kept;
+    scene->text = "or in another order";
+    return "COMM4";
+}
+
 /* The same parameter again, directly after itself or after others. */
 static inline const char *me_gather_again(struct scene *scene)
 {
@@ -653,16 +682,47 @@ static inline const char *me_kept_twice(struct scene *scene)
 }
 
 static struct memory_mutation gather_program_mutations[] = {
-    ME(lose_gathered),    ME(gather_nothing), ME(gather_named),    ME(gather_short),
-    ME(gather_fewer),     ME(gather_later),   ME(gather_again),    ME(gather_twice),
-    ME(gather_owner),     ME(gather_for_all), ME(gather_no_owner), ME(gather_swap),
-    ME(gather_border),    ME(gather_value),   ME(gather_kind),     ME(gather_stranger),
-    ME(gather_members),   ME(gather_sums),    ME(gather_alone),    ME(gather_apart),
-    ME(source_other),     ME(source_none),    ME(source_more),     ME(source_row),
-    ME(source_stale),     ME(source_begin),   ME(sources_gone),    ME(read_earlier),
-    ME(read_other_batch), ME(read_other),     ME(read_piece),      ME(gathered_dies),
-    ME(gathered_covered), ME(read_whole),     ME(sum_covers),      ME(kept),
-    ME(kept_master),      ME(kept_working),   ME(kept_empty),      ME(kept_twice),
+    ME(lose_gathered),
+    ME(gather_nothing),
+    ME(gather_named),
+    ME(gather_short),
+    ME(gather_fewer),
+    ME(gather_later),
+    ME(gather_order),
+    ME(gather_again),
+    ME(gather_twice),
+    ME(gather_owner),
+    ME(gather_for_all),
+    ME(gather_no_owner),
+    ME(gather_swap),
+    ME(gather_border),
+    ME(gather_value),
+    ME(gather_kind),
+    ME(gather_stranger),
+    ME(gather_members),
+    ME(gather_sums),
+    ME(gather_alone),
+    ME(gather_apart),
+    ME(source_other),
+    ME(source_none),
+    ME(source_more),
+    ME(source_row),
+    ME(source_stale),
+    ME(source_begin),
+    ME(sources_gone),
+    ME(read_earlier),
+    ME(read_other_batch),
+    ME(read_other),
+    ME(read_piece),
+    ME(gathered_dies),
+    ME(gathered_covered),
+    ME(read_whole),
+    ME(sum_covers),
+    ME(kept),
+    ME(kept_master),
+    ME(kept_working),
+    ME(kept_empty),
+    ME(kept_twice),
 };
 #define N_GATHER_PROGRAMS (sizeof gather_program_mutations / sizeof gather_program_mutations[0])
 
