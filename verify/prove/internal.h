@@ -219,6 +219,17 @@ static inline bool pst_check_gathers(const struct pst_check *check, uint32_t par
     return check->plan->zero >= 3 && check->pieces[parameter] != NULL;
 }
 
+/* Does an operator of the stage use the parameter? If so, its members are those of the pieces. */
+static inline bool pst_check_uses(const struct pst_check *check, uint32_t stage, uint32_t parameter)
+{
+    const struct pst_parameter *of = &check->graph->params[parameter];
+    uint32_t u = 0;
+    while (u < of->n_users && check->stage_of[of->users[u]] != stage) {
+        u++;
+    }
+    return u < of->n_users;
+}
+
 /* The element that accumulators of a parameter begin with, on a member that updates this piece. */
 static inline uint64_t pst_check_grad_first(const struct pst_check *check, uint32_t parameter,
                                             struct pst_shard piece)

@@ -84,6 +84,11 @@ static bool check_place(struct pst_walk *walk, const struct pst_program_call *ca
         pst_walk_fault(walk, "SHARD2", "SCATTER of parameter %s, which REDUCE sums", name);
         return false;
     }
+    if (!pst_check_uses(check, instr->stage, call->op)) {
+        pst_walk_fault(walk, "MEM2", "SCATTER of parameter %s, which stage %u does not use", name,
+                       instr->stage);
+        return false;
+    }
     elems = pst_check_piece(check, call->op, replica).elems;
     if (call->elems != elems || (out == PST_NONE) != (elems == 0)) {
         pst_walk_fault(walk, "SHARD2",
@@ -218,9 +223,9 @@ static uint64_t add_call(const struct pst_check *check, const struct pst_program
                          uint64_t digest)
 {
     if (call->kind == PST_C_GATHER) {
+        digest = pst_fnv1a(pst_fnv1a(digest, PST_C_GATHER), call->meeting->n_parts);
         for (uint32_t i = 0; i < call->meeting->n_parts; i++) {
-            digest = pst_fnv1a(pst_fnv1a(digest, PST_C_GATHER),
-                               program->values[call->meeting->parts[i].value].what);
+            digest = pst_fnv1a(digest, program->values[call->meeting->parts[i].value].what);
         }
     } else if (call->kind == PST_C_SCATTER) {
         uint32_t scratch = program->operands[call->first_operand + 1];

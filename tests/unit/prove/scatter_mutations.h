@@ -46,10 +46,11 @@ static inline const char *mu_swap_weights(struct mutant *m, struct place p)
     return "LIVE1";
 }
 
-/* A list that comes to no such pass: the others wait for it. */
+/* A list that comes to no such pass: the others wait for it. Copies would miss it, too. */
 static inline const char *mu_lose_weights(struct mutant *m, struct place p)
 {
-    rig_need(m->rig, mu_sums(m, mu_at(m, p)));
+    const uint32_t next = p.i + 1 < m->n[p.part][p.d] ? mu_at(m, p)[1].op : PST_I_COUNT;
+    rig_need(m->rig, mu_sums(m, mu_at(m, p)) && next != PST_I_OFFLOAD && next != PST_I_FETCH);
     free((void *)mu_take_out(m, p).waits);
     return "LIVE1";
 }
@@ -316,6 +317,40 @@ static inline const char *me_scatter_stage(struct scene *scene)
     return "MEM2";
 }
 
+/* A parameter in pieces that no operator of the stage reads. */
+static inline uint32_t me_draw_stranger(struct scene *scene, uint32_t stage)
+{
+    const struct rig *rig = scene->rig;
+    uint32_t n = 0, drawn = PST_NONE;
+    for (uint32_t p = 0; p < rig->graph->n_params; p++) {
+        const struct pst_parameter *parameter = &rig->graph->params[p];
+        bool used = false, cut = false;
+        for (uint32_t s = 0; s < rig->plan->n_stages; s++) {
+            for (uint32_t u = 0; u < parameter->n_users; u++) {
+                for (uint32_t v = 0; v < rig->plan->stages[s].n_nodes; v++) {
+                    const bool here = rig->plan->stages[s].nodes[v] == parameter->users[u];
+                    used |= here && s == stage;
+                    cut |= here && pst_plan_cuts(rig->plan, s, p);
+                }
+            }
+        }
+        if (cut && !used && rig_draw(scene->rig, ++n) == 0) {
+            drawn = p;
+        }
+    }
+    rig_need(scene->rig, drawn != PST_NONE);
+    return drawn;
+}
+
+static inline const char *me_scatter_stranger(struct scene *scene)
+{
+    struct pst_program_call *call = me_draw_scatter(scene);
+    const uint32_t scratch = me_operands(scene, call)[1];
+    call->op = me_draw_stranger(scene, scene->program->values[scratch].stage);
+    scene->text = "does not use";
+    return "MEM2";
+}
+
 static inline const char *me_scatter_nothing(struct scene *scene)
 {
     me_operands(scene, me_draw_scatter(scene))[1] = PST_NONE;
@@ -528,15 +563,15 @@ static inline const char *me_piece_gone(struct scene *scene)
 }
 
 static struct memory_mutation scatter_program_mutations[] = {
-    ME(lose_scatter),      ME(lose_empty),      ME(scatter_twice),   ME(scatter_order),
-    ME(scatter_begins),    ME(scatter_turns),   ME(scatter_elems),   ME(scatter_out),
-    ME(scatter_elsewhere), ME(scatter_other),   ME(scatter_nothing), ME(scatter_stage),
-    ME(scatter_use),       ME(scatter_early),   ME(scatter_late),    ME(scatter_crosses),
-    ME(sum_part_more),     ME(sum_value),       ME(scatter_alone),   ME(scatter_past),
-    ME(scatter_whole),     ME(scatter_forward), ME(sum_owner),       ME(sum_for_all),
-    ME(sum_border),        ME(sum_part_never),  ME(sum_members),     ME(sum_kind),
-    ME(sum_gone),          ME(sum_terms),       ME(sum_again),       ME(piece_first),
-    ME(piece_whole),       ME(piece_gone),
+    ME(lose_scatter),      ME(lose_empty),    ME(scatter_twice),   ME(scatter_order),
+    ME(scatter_begins),    ME(scatter_turns), ME(scatter_elems),   ME(scatter_out),
+    ME(scatter_elsewhere), ME(scatter_other), ME(scatter_nothing), ME(scatter_stage),
+    ME(scatter_stranger),  ME(scatter_use),   ME(scatter_early),   ME(scatter_late),
+    ME(scatter_crosses),   ME(sum_part_more), ME(sum_value),       ME(scatter_alone),
+    ME(scatter_past),      ME(scatter_whole), ME(scatter_forward), ME(sum_owner),
+    ME(sum_for_all),       ME(sum_border),    ME(sum_part_never),  ME(sum_members),
+    ME(sum_kind),          ME(sum_gone),      ME(sum_terms),       ME(sum_again),
+    ME(piece_first),       ME(piece_whole),   ME(piece_gone),
 };
 #define N_SCATTER_PROGRAMS (sizeof scatter_program_mutations / sizeof scatter_program_mutations[0])
 
