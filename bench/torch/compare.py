@@ -12,7 +12,7 @@ Needs Python 3.11 with torch (pip install torch) and build/release/penstock. One
 one thread. All others are two devices of one thread each, against two processes of one thread each over gloo.
 Two stages: torch.distributed.pipelining, once for each schedule that both have: 1F1B, and ZBV, which
 splits the backward pass (Qi et al., 2024); then a line of the fastest of each. Two parts, of GPT:
-torch.distributed.tensor.parallel, without and with SequenceParallel. Two replicas: ZeRO 1 against fully_shard.
+torch.distributed.tensor.parallel, without and with SequenceParallel. Two replicas: ZeRO 3 against fully_shard.
 --only: lines with these words in their names. --dtype bf16: weights, their gradients and updates are f32 on both
 sides; PyTorch's forward pass is under torch.autocast."""
 import argparse
@@ -36,7 +36,7 @@ ROWS = [  # name, PyTorch's script, whether both clip, what penstock is told, wh
     ("2 parts", "run_parts.py", True, TENSOR, {"way": "tensor"}),
     ("2 parts, sequence", "run_parts.py", True, [*TENSOR, "parallel.sequence=true"], {"way": "sequence"}),
     ("2 replicas, shards", "run_parts.py", True,
-     ["cluster.devices=2", "train.degrees=[2]", "parallel.zero=1"], {"way": "shard"}),
+     ["cluster.devices=2", "train.degrees=[2]", "parallel.zero=3"], {"way": "shard"}),
 ]
 
 

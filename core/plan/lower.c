@@ -83,28 +83,19 @@ static void index_edges(struct pst_lowering *low)
     }
 }
 
-/* Sums of gradients over replicas inside W: those of the micro-batch itself, as where passes W run
-   in the order of the micro-batches. */
-static uint64_t scatters_ns(const struct pst_lowering *low, uint32_t s)
-{
-    const struct pst_plan_stage *stage = &low->plan->stages[s];
-    uint64_t ns = 0;
-
-    for (uint32_t n = 0; n < stage->n_nodes; n++) {
-        ns = pst_sat_add_ns(
-            ns, pst_plan_op_scatter_ns(low->plan, low->graph, low->cost, s, stage->nodes[n]));
-    }
-    return ns;
-}
-
 static void time_stages(struct pst_lowering *low)
 {
     const struct pst_plan *plan = low->plan;
     const uint32_t n = low->graph->slices;
 
     low->pass_ns = pst_arena_array(&low->arena, (size_t)plan->n_stages * n, sizeof *low->pass_ns);
+    low->together = pst_arena_array(&low->arena, plan->n_stages, sizeof *low->together);
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        low->together[s] = pst_plan_scattered_bytes(plan, low->graph, s) > 0;
+    }
     for (uint32_t i = 0; i < plan->n_stages * n; i++) {
-        uint64_t *ns = low->pass_ns[i], sums = scatters_ns(low, i / n);
+        uint64_t *ns = low->pass_ns[i],
+                 sums = pst_plan_stage_scatter_ns(plan, low->graph, low->cost, i / n);
         struct pst_pass_gathers gathers[PST_I_BW + 1];
 
         pst_plan_pass_ns(&plan->stages[i / n], low->graph, low->cost, i % n, true, ns);
@@ -201,31 +192,16 @@ static bool find_need(const void *of, uint32_t rank, const struct pst_pass *pass
     return false;
 }
 
-/* Stages whose gradients are summed inside passes. */
-static void find_together(struct pst_lowering *low)
-{
-    const struct pst_plan *plan = low->plan;
-
-    low->together = pst_arena_array(&low->arena, plan->n_stages, sizeof *low->together);
-    for (uint32_t s = 0; s < plan->n_stages && plan->zero >= 2 && plan->copies == 1; s++) {
-        for (uint32_t v = 0; v < plan->stages[s].n_nodes; v++) {
-            const struct pst_op *op = &low->graph->ops[plan->stages[s].nodes[v]];
-
-            for (uint32_t i = 0; i < op->n_param && !low->together[s]; i++) {
-                low->together[s] =
-                    op->param[i] != PST_NONE && pst_plan_scatters(plan, s, op->param[i]);
-            }
-        }
-    }
-}
-
+/* The replicas of a stage that sum gradients in a pass, or gather weights, begin it together. */
 static const uint32_t *find_group(const void *of, const struct pst_pass *pass, uint32_t *ret_n)
 {
     const struct pst_lowering *low = of;
     const bool sums = pass->op == PST_PASS_W || pass->op == PST_PASS_BW;
 
     *ret_n = low->plan->stages[pass->stage].n_ranks;
-    return sums && low->together[pass->stage] ? low->plan->stages[pass->stage].ranks : NULL;
+    return (sums || low->plan->zero >= 3) && low->together[pass->stage]
+               ? low->plan->stages[pass->stage].ranks
+               : NULL;
 }
 
 static uint64_t duration_of(const void *of, const struct pst_pass *pass)
@@ -253,7 +229,6 @@ pst_status pst_lowering_prepare(struct pst_lowering *low, struct pst_error *err)
     index_edges(low);
     time_stages(low);
     index_passes(low);
-    find_together(low);
     status = pst_order_run(&run, &low->arena, err);
     low->end_ns = run.end_ns;
     return status;

@@ -188,6 +188,18 @@ uint64_t pst_plan_op_scatter_ns(const struct pst_plan *plan, const struct pst_gr
     return ns;
 }
 
+uint64_t pst_plan_stage_scatter_ns(const struct pst_plan *plan, const struct pst_graph *graph,
+                                   const struct pst_cost_model *cost, uint32_t stage)
+{
+    const struct pst_plan_stage *of = &plan->stages[stage];
+    uint64_t ns = 0;
+
+    for (uint32_t n = 0; plan->zero >= 2 && n < of->n_nodes; n++) {
+        ns = pst_sat_add_ns(ns, pst_plan_op_scatter_ns(plan, graph, cost, stage, of->nodes[n]));
+    }
+    return ns;
+}
+
 /* --- gathers -----------------------------------------------------------------------------------*/
 
 static uint64_t reads_of(const struct pst_graph *graph, uint32_t op, uint8_t kernel)

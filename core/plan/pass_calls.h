@@ -36,6 +36,10 @@ uint64_t pst_plan_scatter_ns(const struct pst_plan *plan, const struct pst_graph
 /* That of all parameters whose gradients W of an operator of the stage makes. */
 uint64_t pst_plan_op_scatter_ns(const struct pst_plan *plan, const struct pst_graph *graph,
                                 const struct pst_cost_model *cost, uint32_t stage, uint32_t op);
+/* That of all operators: of W or BW of a micro-batch, where these come in the order of their sums.
+ */
+uint64_t pst_plan_stage_scatter_ns(const struct pst_plan *plan, const struct pst_graph *graph,
+                                   const struct pst_cost_model *cost, uint32_t stage);
 
 /* Time in which so many bytes of weights are gathered from the replicas of a stage. */
 uint64_t pst_plan_gather_ns(const struct pst_plan *plan, const struct pst_cost_model *cost,

@@ -4,6 +4,7 @@
  */
 
 #include "plan/order_eval.h"
+#include "plan/pass_calls.h"
 #include "host/caps.h"
 #include "planner/order_question.h"
 #include "planner/state.h"
@@ -69,6 +70,7 @@ static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan 
     struct pst_stage_view view;
     const struct pst_stage_node *nodes;
     struct pst_times times;
+    struct pst_pass_gathers gathers[PST_I_BW + 1];
     uint64_t work = 0;
     uint32_t *replayed = pst_arena_array(&q->asked.arena, stage->n_nodes, sizeof *replayed);
     bool split;
@@ -83,13 +85,16 @@ static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan 
     pst_plan_replayed(stage, planner->in.graph, replayed);
     pst_cost_ops(pst_cost_on(planner->in.cost, stage->ranks, stage->n_ranks, &at), stage->nodes,
                  stage->n_nodes, samples, &times);
+    pst_plan_gathers_of(plan, planner->in.graph, planner->in.cost, s, gathers);
     *row = (struct pst_schedule_stage){
         .microbatch_size = stage->microbatch_size / plan->copies,
         .n_microbatches = stage->n_microbatches,
         .k = stage->k,
-        .forward_ns = times.forward_ns,
-        .backward_input_ns = times.backward_input_ns,
-        .backward_weight_ns = times.backward_weight_ns,
+        .forward_ns = times.forward_ns + gathers[PST_I_F].ns,
+        .backward_input_ns = times.backward_input_ns + gathers[PST_I_B].ns,
+        .backward_weight_ns =
+            times.backward_weight_ns + gathers[PST_I_W].ns +
+            pst_plan_stage_scatter_ns(plan, planner->in.graph, planner->in.cost, s),
         .saved_bytes = view.input_bytes,
         .input_bytes = view.input_bytes,
     };

@@ -178,7 +178,6 @@ static void scatters_init(const struct pst_sim_durations *durations, struct pst_
                           uint32_t s, struct pst_sim_scatters **ret_scatters)
 {
     const struct pst_plan *plan = durations->plan;
-    const struct pst_plan_stage *stage = &plan->stages[s];
     const uint64_t bytes = pst_plan_scattered_bytes(plan, durations->graph, s);
     struct pst_sim_scatters *scatters;
 
@@ -187,11 +186,7 @@ static void scatters_init(const struct pst_sim_durations *durations, struct pst_
     }
     scatters = pst_arena_array(arena, 1, sizeof *scatters);
     scatters->bytes = bytes;
-    for (uint32_t n = 0; n < stage->n_nodes; n++) {
-        scatters->ns = pst_sat_add_ns(
-            scatters->ns,
-            pst_plan_op_scatter_ns(plan, durations->graph, durations->cost, s, stage->nodes[n]));
-    }
+    scatters->ns = pst_plan_stage_scatter_ns(plan, durations->graph, durations->cost, s);
     count_sums(durations, arena, s, scatters);
     *ret_scatters = scatters;
 }

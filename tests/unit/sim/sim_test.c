@@ -235,6 +235,7 @@ TEST(random_plans)
     for (uint32_t i = 0; i < 60; i++) {
         struct rig_shape shape = rig_draw_shape(&rig);
         uint64_t makespan = 0, again = 0, *start[RIG_MAX] = {NULL}, *end[RIG_MAX] = {NULL};
+        shape.zero = shape.replicas ? rig_draw(&rig, 3) : 0;
         rig_plan(&rig, &shape);
         for (uint32_t d = 0; d < rig.plan->n_devices; d++) {
             start[d] = calloc(rig.plan->devices[d].n_instrs + 1, sizeof **start);

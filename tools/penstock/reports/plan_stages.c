@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "base/text.h"
+#include "plan/pass_calls.h"
 
 /* Adds the bytes that a device keeps for others to the first stage on it. */
 static void add_guests(const struct pst_plan *plan, uint32_t rank, uint64_t bytes,
@@ -231,6 +232,24 @@ static double transfers_ns(const struct pst_session *session, uint32_t id)
     return (in > out ? in : out) * stage->n_microbatches;
 }
 
+/* Sums of gradients over replicas and what brings weights to all. Passes sum and gather once a
+   micro-batch. */
+static double sums_ns(const struct pst_session *session, uint32_t id, uint64_t parameters)
+{
+    const struct pst_plan *plan = session->planned.plan;
+    const struct pst_plan_stage *stage = &plan->stages[id];
+    struct pst_pass_gathers gathers[PST_I_BW + 1];
+    struct pst_cost_at at;
+
+    pst_plan_gathers_of(plan, session->graph, &session->cost, id, gathers);
+    return (double)pst_cost_allreduce_ns(
+               pst_cost_on(&session->cost, stage->ranks, stage->n_ranks, &at),
+               parameters * sizeof(float), pst_plan_replicas(stage)) +
+           (double)pst_plan_stage_scatter_ns(plan, session->graph, &session->cost, id) *
+               (stage->n_microbatches - 1) +
+           (double)(gathers[PST_I_F].ns + gathers[PST_I_BW].ns) * stage->n_microbatches;
+}
+
 /* shares: of each device's compute in that of the busiest one. */
 static void set_limit(const struct pst_session *session, const double *shares,
                       struct pst_stage_report *stages, uint32_t id)
@@ -239,16 +258,13 @@ static void set_limit(const struct pst_session *session, const double *shares,
     const struct pst_plan_stage *stage = &plan->stages[id];
     struct pst_stage_report *r = &stages[id];
     uint64_t capacity = pst_plan_capacity(plan, stage->ranks[0]);
-    struct pst_cost_at at;
     double memory = capacity == UINT64_MAX || capacity == 0
                         ? 0
                         : (double)plan->devices[stage->ranks[0]].arena_bytes / (double)capacity;
 
-    r->limited_by = pst_report_limit(
-        memory, shares[stage->ranks[0]], compute_ns(plan, stages, id), transfers_ns(session, id),
-        (double)pst_cost_allreduce_ns(
-            pst_cost_on(&session->cost, stage->ranks, stage->n_ranks, &at),
-            r->parameters * sizeof(float), pst_plan_replicas(stage)));
+    r->limited_by =
+        pst_report_limit(memory, shares[stage->ranks[0]], compute_ns(plan, stages, id),
+                         transfers_ns(session, id), sums_ns(session, id, r->parameters));
 }
 
 static void add_limits(const struct pst_session *session, struct pst_stage_report *stages)
