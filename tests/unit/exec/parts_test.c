@@ -189,9 +189,17 @@ TEST(replicas)
 /* Each replica updates a piece of what its part has. */
 TEST(pieces)
 {
+<<<<<<< HEAD
     real_cuts = 1;
     check("gpt", gpt, &(struct layout){1, {0}, ORDER_GPIPE, false, {2}}, 2, 0.5);
     check("gpt", gpt, &(struct layout){2, {0}, ORDER_1F1B, false, {2, 2}}, 2, 0);
+=======
+    for (real_cuts = 1; real_cuts < 3; real_cuts++) {
+        check("gpt", gpt, &(struct layout){1, {0}, ORDER_GPIPE, false, {2}}, 2, 0.5);
+        check("gpt", gpt, &(struct layout){2, {0}, ORDER_1F1B, false, {2, 2}}, 2, 0);
+        check("gpt", gpt, &(struct layout){2, {0}, ORDER_SPLIT, true, {2, 2}}, 2, 0.5);
+    }
+>>>>>>> h-zu
     real_cuts = 0;
 }
 
