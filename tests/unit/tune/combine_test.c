@@ -132,7 +132,7 @@ TEST(test_zero)
         json_decref(config);
     }
     finish();
-    for (uint32_t zero = 1; zero < 3; zero++) {
+    for (uint32_t zero = 1; zero < 4; zero++) {
         char text[32], label[8];
 
         snprintf(label, sizeof label, "%u", zero);
