@@ -56,7 +56,8 @@ static const struct pst_param parallel_rows[] = {
     ROW(parallel, zero, INT, "0", "0..3",
         "1: each replica of a stage updates a piece of the weights, and has the optimizer's state "
         "of that piece alone (ZeRO 1); 2: and accumulates the gradients of that piece alone "
-        "(ZeRO 2)."),
+        "(ZeRO 2); 3: and keeps that piece of the weights alone; passes gather the others "
+        "(ZeRO 3)."),
 };
 
 static const struct pst_param group_rows[] = {

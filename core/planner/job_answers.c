@@ -21,17 +21,17 @@ static void node_ns(const struct pst_cost_model *cost, uint32_t node, uint32_t s
     ret_ns[2] = (double)times.backward_weight_ns;
 }
 
-/* All ranks may take part in a reduction, so the links of nodes count where there are several. */
 /* Copies of the weights that a device keeps: themselves, gradients, optimizer state. */
 static double weight_multiplier(const struct pst_planner *planner)
 {
     const int64_t zero = planner->in.job->parallel.zero;
     const double degree = planner->devices.degree;
 
-    return 1 + 1 / (zero > 1 ? degree : 1) +
+    return 1 / (zero > 2 ? degree : 1) + 1 / (zero > 1 ? degree : 1) +
            (double)planner->in.optimizer_slots / (zero > 0 ? degree : 1);
 }
 
+/* All ranks may take part in a reduction, so the links of nodes count where there are several. */
 void pst_job_figures(struct pst_planner *planner)
 {
     const struct pst_cluster *cluster = planner->in.cluster;

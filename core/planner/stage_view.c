@@ -76,6 +76,71 @@ static void make_node(const struct pst_planner *planner, const struct pst_cost_m
     }
 }
 
+/* --- weights that passes gather ----------------------------------------------------------------*/
+
+static uint64_t gathered_bytes(const struct pst_graph *graph, const struct pst_op *op,
+                               uint64_t mask, bool tied, const bool *whole)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < op->n_param; i++) {
+        const uint32_t p = op->param[i];
+
+        if (p != PST_NONE && (mask >> i & 1) != 0 && (graph->params[p].n_users > 1) == tied &&
+            (whole == NULL || !whole[p])) {
+            bytes +=
+                pst_value_align(graph->params[p].elems * pst_dtype_bytes(graph->params[p].dtype));
+        }
+    }
+    return bytes;
+}
+
+/* Those of the operators of one layer come together (plan/gathers.h). Forward they are all there
+   from the first read on, because replays leave them for the backward reads; backward those that
+   this operator or earlier ones read. A tied one is there while an operator reads it. */
+static void gather_layer(const struct pst_planner *planner, const uint32_t *ops, uint32_t n_ops,
+                         const bool *whole, uint64_t *forward, uint64_t *backward)
+{
+    const struct pst_graph *graph = planner->in.graph;
+    uint64_t all = 0, so_far = 0, read = 0;
+
+    for (uint32_t i = 0; i < n_ops; i++) {
+        all += gathered_bytes(graph, &graph->ops[ops[i]], UINT64_MAX, false, whole);
+    }
+    for (uint32_t i = 0; i < n_ops; i++) {
+        const struct pst_op *op = &graph->ops[ops[i]];
+        struct pst_op_grad grad;
+        uint64_t mask;
+
+        pst_op_grad_info(graph, ops[i], &grad);
+        mask = grad.b_reads_p | grad.w_reads_p;
+        so_far += gathered_bytes(graph, op, UINT64_MAX, false, whole);
+        read += gathered_bytes(graph, op, mask, false, whole);
+        forward[i] = (so_far > 0 ? all : 0) + gathered_bytes(graph, op, UINT64_MAX, true, whole);
+        backward[i] = read + gathered_bytes(graph, op, mask, true, whole);
+    }
+}
+
+/* Fills scratch.gathered: of each of the operators what is there while it runs forward, then while
+   it runs backward. */
+static void find_gathered(struct pst_planner *planner, const uint32_t *ops, uint32_t n_ops,
+                          const bool *whole)
+{
+    const struct pst_graph *graph = planner->in.graph;
+    uint64_t *gathered = planner->scratch.gathered;
+
+    for (uint32_t begin = 0, end; begin < n_ops; begin = end) {
+        end = begin + 1;
+        while (end < n_ops && graph->ops[ops[end]].layer == graph->ops[ops[begin]].layer) {
+            end++;
+        }
+        gather_layer(planner, &ops[begin], end - begin, whole, &gathered[begin],
+                     &gathered[n_ops + begin]);
+    }
+}
+
+/* --- tables and the planning graph -------------------------------------------------------------*/
+
 static const struct pst_size_table *sizes_for(struct pst_planner *planner, uint32_t samples,
                                               const struct pst_stage_question *question)
 {
@@ -108,11 +173,20 @@ static const struct pst_size_table *sizes_for(struct pst_planner *planner, uint3
 static void fill_work_bytes(struct pst_planner *planner)
 {
     uint32_t share = planner->devices.degree, samples = planner->sizes.microbatch / share;
+    const bool gathers = planner->in.job->parallel.zero > 2 && share > 1;
     struct pst_graph_view *view = planner->view;
+    uint32_t *all = planner->scratch.position;
+    const uint64_t *gathered = planner->scratch.gathered;
     struct pst_node *nodes;
     struct pst_edge *edges;
     uint32_t v, e;
 
+    for (v = 0; v < view->n_nodes; v++) {
+        all[v] = v;
+    }
+    if (gathers) {
+        find_gathered(planner, all, view->n_nodes, NULL);
+    }
     nodes = pst_arena_array(&planner->arena, view->n_nodes, sizeof *nodes);
     edges = pst_arena_array(&planner->arena, view->n_edges, sizeof *edges);
     for (v = 0; v < view->n_nodes; v++) {
@@ -121,6 +195,10 @@ static void fill_work_bytes(struct pst_planner *planner)
         nodes[v].output_bytes = (nodes[v].output_bytes + share - 1) / share;
         nodes[v].forward_work_bytes = pst_cost_workspace(planner->in.cost, v, 0, samples);
         nodes[v].backward_work_bytes = backward_bytes(planner, v, samples);
+        if (gathers) {
+            nodes[v].forward_work_bytes += gathered[v];
+            nodes[v].backward_work_bytes += gathered[view->n_nodes + v];
+        }
     }
     for (e = 0; e < view->n_edges; e++) {
         edges[e] = *pst_graph_edge(view, e);
@@ -160,6 +238,7 @@ void pst_views_init(struct pst_planner *planner)
     pst_graph_make_view(planner->in.graph, planner->sizes.microbatch, &made);
     planner->view = pst_arena_array(arena, 1, sizeof *planner->view);
     scratch->nodes = pst_arena_array(arena, graph->n_ops, sizeof *scratch->nodes);
+    scratch->gathered = pst_arena_array(arena, 2 * (size_t)graph->n_ops, sizeof *scratch->gathered);
     scratch->producers = pst_arena_array(arena, made->n_edges, sizeof *scratch->producers);
     scratch->position = pst_arena_array(arena, graph->n_ops, sizeof *scratch->position);
     scratch->op_stamp = pst_arena_array(arena, graph->n_ops, sizeof *scratch->op_stamp);
@@ -262,6 +341,22 @@ static uint64_t stage_static_bytes(struct pst_planner *planner,
     }
     pst_arena_finish(&arena);
     return most;
+}
+
+static void add_gathered(struct pst_planner *planner, const struct pst_stage_question *question)
+{
+    const uint32_t n = question->n_nodes;
+    struct pst_stage_node *nodes = planner->scratch.nodes;
+    struct pst_arena arena = {0};
+
+    if (planner->in.job->parallel.zero > 2 && question->n_ranks > 1) {
+        find_gathered(planner, question->nodes, n, find_whole(planner, &arena));
+        for (uint32_t i = 0; i < n; i++) {
+            nodes[i].forward_work_bytes += planner->scratch.gathered[i];
+            nodes[i].backward_work_bytes += planner->scratch.gathered[n + i];
+        }
+    }
+    pst_arena_finish(&arena);
 }
 
 /* Gradients of keys and values of all slices but the last, of the sequences whose backward passes
@@ -400,6 +495,7 @@ struct pst_stage_node *pst_view_build(struct pst_planner *planner,
         ret_view->static_bytes += op_past_bytes(planner, nodes[i], samples);
         room = op_room_bytes(planner, op) > room ? op_room_bytes(planner, op) : room;
     }
+    add_gathered(planner, question);
     ret_view->static_bytes += stage_static_bytes(planner, question) + pst_value_align(room);
     return scratch->nodes;
 }

@@ -36,6 +36,8 @@ struct pst_size_table {
 struct pst_view_scratch {
     struct pst_size_table *tables; /* one for each number of samples, kept for the whole run */
     struct pst_stage_node *nodes;
+    uint64_t *gathered; /* [2 * n_ops] bytes of the weights that passes gather, by position:
+                           forward, then backward */
     uint32_t *producers;
     uint32_t *position;     /* [n_ops] in the stage */
     bool *keeps_result;     /* [n_edges] the backward of the reader reads what the edge carries */

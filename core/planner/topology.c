@@ -176,8 +176,8 @@ bool pst_job_meets(const struct pst_job *job)
            !pst_module_has("transport", job->run.transport, PST_MODULE_IN_STREAMS);
 }
 
-/* Passes meet inside to sum gradients: all replicas run the same ones of a stage at a time, and
-   those of one batch. */
+/* Passes meet inside to sum gradients and gather weights: all replicas run the same ones of a
+   stage at a time, and those of one batch. */
 static pst_status check_meetings(const struct pst_topology *topology, long long zero,
                                  const char *scheduler, struct pst_error *err)
 {

@@ -114,7 +114,8 @@ static pst_status check_processors(const struct pst_session *session, struct pst
     return status;
 }
 
-/* Meetings inside passes: of parts, and of replicas that keep pieces of gradients. */
+/* Meetings inside passes: of parts, and of replicas that keep pieces of gradients and
+   weights. */
 static pst_status check_transport(const struct pst_job *job, struct pst_error *err)
 {
     const bool parts = job->parallel.tensor > 1;

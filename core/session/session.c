@@ -198,7 +198,8 @@ static pst_status check_traits(const struct pst_session *session, struct pst_err
          "cannot share operators with other devices; set parallel.tensor = 1, or run.device = "
          "\"cpu\""},
         {job->parallel.zero > 1, PST_DEVICE_PARTS, "run", "device",
-         "cannot add gradients of other devices inside passes; set parallel.zero = 1, or "
+         "cannot exchange gradients and weights with other devices inside passes; set "
+         "parallel.zero = 1, or "
          "run.device = \"cpu\""},
     };
 

@@ -53,11 +53,12 @@ enum pst_numeric {
     PST_NUMERIC_REPLICAS,
     PST_NUMERIC_TENSOR,   /* parts of a replica */
     PST_NUMERIC_SEQUENCE, /* parallel.sequence */
-    PST_NUMERIC_ZERO,     /* "2", if the replicas sum the gradients of each of several
-                             micro-batches; else PST_CHECKPOINT_ZERO */
+    PST_NUMERIC_ZERO,     /* PST_CHECKPOINT_SUMMED, if the replicas sum the gradients of each of
+                             several micro-batches; else PST_CHECKPOINT_ZERO */
     PST_NUMERICS
 };
-#define PST_CHECKPOINT_ZERO "0 or 1"
+#define PST_CHECKPOINT_ZERO   "0 or 1"
+#define PST_CHECKPOINT_SUMMED "2 or 3"
 extern const char *const pst_numeric_names[PST_NUMERICS];
 
 /* The point from which a run counts: since then every step has used a batch of samples, and has

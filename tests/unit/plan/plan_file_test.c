@@ -286,7 +286,7 @@ static char *text_of_parts(struct rig *rig, uint32_t zero)
 
 TEST(parts)
 {
-    for (uint32_t zero = 0; zero < 3; zero++) {
+    for (uint32_t zero = 0; zero < 4; zero++) {
         FINISHED_BY(rig_close) struct rig rig;
         struct pst_error err = {0};
         struct pst_plan *read = NULL;
@@ -297,6 +297,7 @@ TEST(parts)
         assert_non_null(strstr(text, "\"id\":1,\"tensor\":4,"));
         assert_true((strstr(text, "\"parallel\"") != NULL) == (zero > 0));
         assert_true((strstr(text, "\"parallel\":{\"zero\":2}") != NULL) == (zero == 2));
+        assert_true((strstr(text, "\"parallel\":{\"zero\":3}") != NULL) == (zero == 3));
         assert_ok(pst_plan_parse("plan", text, strlen(text), rig.graph, &read, &err), &err);
         again = pst_plan_to_json(read, rig.graph);
         assert_string_equal(text, again);
@@ -341,13 +342,13 @@ static const struct damage damages_of_parts[] = {
     {"\"tensor\":4", "\"tensor\":\"4\"", "input.syntax", "stages[0].tensor"},
     {"\"version\":2", "\"version\":1", "input.unsupported", "version 1, expected version 2"},
     {VERSIONS, VERSIONS ",\"parallel\":{\"zero\":0}", "input.unsupported",
-     "zero = 0, expected 1 or 2; leave the key out for 0"},
-    {VERSIONS, VERSIONS ",\"parallel\":{\"zero\":3}", "input.unsupported",
-     "zero = 3, expected 1 or 2"},
+     "zero = 0, expected 1, 2 or 3; leave the key out for 0"},
+    {VERSIONS, VERSIONS ",\"parallel\":{\"zero\":4}", "input.unsupported",
+     "zero = 4, expected 1, 2 or 3"},
     {VERSIONS, VERSIONS ",\"parallel\":{\"zero\":\"2\"}", "input.syntax", "parallel.zero"},
     {VERSIONS, VERSIONS ",\"parallel\":{\"zero\":-1}", "input.syntax", "parallel.zero"},
     {VERSIONS, VERSIONS ",\"parallel\":{}", "input.unsupported",
-     "expected zero = 1 or 2, sequence = true, or both"},
+     "expected zero = 1, 2 or 3, sequence = true, or both"},
 };
 
 TEST(refusals_of_parts)

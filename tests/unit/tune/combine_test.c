@@ -132,7 +132,7 @@ TEST(test_zero)
         json_decref(config);
     }
     finish();
-    for (uint32_t zero = 1; zero < 3; zero++) {
+    for (uint32_t zero = 1; zero < 4; zero++) {
         char text[32], label[8];
 
         snprintf(label, sizeof label, "%u", zero);
@@ -255,7 +255,7 @@ TEST(test_faults)
         {"memopts = ['none', [['none']]]", "config.value", "\"memopts\""},
         {"devices = [0]", "config.value", "\"devices\""},
         {"microbatches = [1.5]", "config.value", "\"microbatches\""},
-        {"zero = [2]", "config.value", "numbers from 0 to 1"},
+        {"zero = [4]", "config.value", "numbers from 0 to 3"},
         {"zero = [-1]", "config.value", "\"zero\""},
         {"zero = [true]", "config.value", "\"zero\""},
         {"zero = [1, 1]", "config.value", "\"1\" twice"},

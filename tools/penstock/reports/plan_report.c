@@ -439,7 +439,8 @@ const struct pst_row pst_plan_rows[] = {
     {"drain_every", "steps; 0: at the end", OF_PLAN(COUNT, drain_every)},
     {"zero",
      "1: each replica of a stage updates a piece of its parameters (ZeRO 1); 2: and accumulates "
-     "the gradients of that piece alone (ZeRO 2)",
+     "the gradients of that piece alone (ZeRO 2); 3: and keeps that piece of the weights alone "
+     "(ZeRO 3)",
      OF_PLAN(COUNT, zero)},
     {"tensor",
      "devices that share each operator; figures of stages are per device; absent if it is 1",

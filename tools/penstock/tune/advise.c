@@ -2,7 +2,7 @@
  *
  * Planning as the program does it, and what it says after a search that found nothing within the
  * memory: what takes the space, and what would do. All of it is found by planning again, with more
- * memory, with a memory optimizer that recomputes or with ZeRO 1 or 2, so that what is said is
+ * memory, with a memory optimizer that recomputes or with ZeRO 1, 2 or 3, so that what is said is
  * true. How often depends on the job alone: by counts, not by time.
  */
 #include "tune/advise.h"
@@ -413,12 +413,12 @@ static bool fits_with(const struct pst_search *search, int64_t zero,
 }
 
 /* Adds to a hint what the job needs where replicas keep the optimizer's state in pieces, or
-   gradients, too, if that fits. Of a job without replicas the planner says at once that they have
-   none. */
+   gradients or weights, too, if that fits. Of a job without replicas the planner says at once that
+   they have none. */
 static void say_zero(const struct pst_search *search, char *text, size_t size)
 {
     const uint64_t limit = limit_of(search), reserve = search->cluster->reserve;
-    const int most = pst_job_meets(search->job) ? 2 : 1;
+    const int most = pst_job_meets(search->job) ? 3 : 1;
     const size_t length = strlen(text);
     struct pst_planned planned = {.plan = NULL};
     char need[32], memory[32];

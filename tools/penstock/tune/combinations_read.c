@@ -217,7 +217,7 @@ static int64_t least_number(enum pst_axis_kind axis)
 
 static int64_t most_number(enum pst_axis_kind axis)
 {
-    return axis == PST_AXIS_ZERO ? 2 : axis == PST_AXIS_TENSOR ? 1024 : 1048576;
+    return axis == PST_AXIS_ZERO ? 3 : axis == PST_AXIS_TENSOR ? 1024 : 1048576;
 }
 
 /* *ret_value NULL: it is not what is wanted there. */

@@ -337,13 +337,14 @@ static bool has_one_copy(const struct pst_job *job, const struct pst_axis_value 
     return one;
 }
 
-/* Opens zero: the config's own value, then the others, of which 2 needs replicas that meet. */
+/* Opens zero: the config's own value, then the others, of which 2 and 3 need replicas that meet. */
 static void open_zero(const struct pst_job *job, bool has_replicas, struct pst_combinations *set)
 {
-    static const char *const labels[] = {"0", "1", "2"};
-    const int most = has_replicas && pst_job_meets(job) ? 2 : 1;
+    static const char *const labels[] = {"0", "1", "2", "3"};
+    const int most = has_replicas && pst_job_meets(job) ? 3 : 1;
     struct pst_axis *zero = &set->axes[PST_AXIS_ZERO];
-    struct pst_axis_value *values = pst_arena_array(&set->arena, 3, sizeof *values);
+    struct pst_axis_value *values =
+        pst_arena_array(&set->arena, sizeof labels / sizeof *labels, sizeof *values);
     uint32_t n = 1;
 
     values[0] = zero->values[0];
@@ -424,10 +425,10 @@ bool pst_space_shares_nothing(const struct pst_combinations *set, uint32_t i)
     for (uint32_t z = 0; z < zero->n; z++) {
         has_none |= strcmp(zero->values[z].label, "0") == 0;
     }
-    /* Two copies share like replicas, but not gradients. */
+    /* Two copies share like replicas, but neither gradients nor weights. */
     return has_none && strcmp(own, "0") != 0 &&
            strcmp(pst_combination_label(set, i, PST_AXIS_REPLICAS), "1") == 0 &&
-           (strcmp(own, "2") == 0 || pst_combination_value(set, i, PST_AXIS_SCHEDULER)->one_copy);
+           (strcmp(own, "1") != 0 || pst_combination_value(set, i, PST_AXIS_SCHEDULER)->one_copy);
 }
 
 static uint32_t own_place(const struct pst_job *job, const struct pst_axis *axis,

@@ -3,7 +3,7 @@
  * The combinations that a search may choose from: what [tune] lists; without it what [compare]
  * lists. Where there is neither, and for what [tune] does not list: every plugin that there is,
  * with the values that its parameters may have, every smaller number of devices and size of
- * micro-batches that is a power of two, as many replicas, and `parallel.zero` 0, 1 and 2.
+ * micro-batches that is a power of two, as many replicas, and `parallel.zero` 0 to 3.
  */
 #ifndef PST_TUNE_SPACE_H
 #define PST_TUNE_SPACE_H
@@ -20,8 +20,8 @@ pst_status pst_space_read(const struct pst_job *job, struct pst_combinations *re
 pst_status pst_space_read_listed(const struct pst_job *job, struct pst_combinations *ret_set,
                                  struct pst_error *err);
 
-/* Returns true if nothing of the combination has replicas, so that the planner refuses its zero, 1
-   or 2, at once, and the same with zero = 0 is in the set. */
+/* Returns true if nothing of the combination has replicas, so that the planner refuses its zero,
+   if not 0, at once, and the same with zero = 0 is in the set. */
 bool pst_space_shares_nothing(const struct pst_combinations *set, uint32_t i);
 /* The combination that is the config's own, or the nearest to it. */
 uint32_t pst_space_start(const struct pst_job *job, const struct pst_combinations *set);
