@@ -78,9 +78,10 @@ static pst_status check_config(const struct pst_exec_config *config, struct pst_
                         "transport %s cannot reach the memory of device %s", config->transport->id,
                         config->device->id);
     }
-    if (config->graph->parts > 1 && (config->device->flags & PST_DEVICE_PARTS) == 0) {
+    if ((config->graph->parts > 1 || config->plan->zero > 1) &&
+        (config->device->flags & PST_DEVICE_PARTS) == 0) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "machine.missing",
-                        "device %s cannot share an operator with others", config->device->id);
+                        "device %s cannot meet others inside passes", config->device->id);
     }
     if (!has_norm && (config->clip > 0 || config->skip_non_finite)) {
         return pst_fail(err, PST_ERR_BUG, "plan.illegal",

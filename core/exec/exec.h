@@ -266,7 +266,8 @@ pst_status pst_exec_copied(const struct pst_exec *exec, uint32_t rank,
 pst_status pst_exec_get_parameter(struct pst_exec *exec, uint32_t parameter, float *ret_values);
 /* Like pst_exec_get_parameter, but copies from one rank: replicas and members of a tie have a copy
    each, and parts of a replica what is theirs of a split one. Of a parameter in pieces that is not
-   f32, the master weights of the rank's piece alone. */
+   f32, or of which ranks keep no more (ZeRO 3), the master weights of the rank's piece alone:
+   nothing else of ret_values is written. */
 pst_status pst_exec_get_copy(struct pst_exec *exec, uint32_t parameter, uint32_t rank,
                              float *ret_values);
 pst_status pst_exec_get_gradient(struct pst_exec *exec, uint32_t parameter, float *ret_values);

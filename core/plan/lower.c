@@ -91,7 +91,7 @@ static void time_stages(struct pst_lowering *low)
     low->pass_ns = pst_arena_array(&low->arena, (size_t)plan->n_stages * n, sizeof *low->pass_ns);
     low->together = pst_arena_array(&low->arena, plan->n_stages, sizeof *low->together);
     for (uint32_t s = 0; s < plan->n_stages; s++) {
-        low->together[s] = pst_plan_scattered_bytes(plan, low->graph, s) > 0;
+        low->together[s] = plan->copies == 1 && pst_plan_scattered_bytes(plan, low->graph, s) > 0;
     }
     for (uint32_t i = 0; i < plan->n_stages * n; i++) {
         uint64_t *ns = low->pass_ns[i],
@@ -196,12 +196,10 @@ static bool find_need(const void *of, uint32_t rank, const struct pst_pass *pass
 static const uint32_t *find_group(const void *of, const struct pst_pass *pass, uint32_t *ret_n)
 {
     const struct pst_lowering *low = of;
-    const bool sums = pass->op == PST_PASS_W || pass->op == PST_PASS_BW;
+    const bool meets = pass->op == PST_PASS_W || pass->op == PST_PASS_BW || low->plan->zero >= 3;
 
     *ret_n = low->plan->stages[pass->stage].n_ranks;
-    return (sums || low->plan->zero >= 3) && low->together[pass->stage]
-               ? low->plan->stages[pass->stage].ranks
-               : NULL;
+    return meets && low->together[pass->stage] ? low->plan->stages[pass->stage].ranks : NULL;
 }
 
 static uint64_t duration_of(const void *of, const struct pst_pass *pass)

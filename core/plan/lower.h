@@ -23,7 +23,8 @@ struct pst_lowering {
                                             PST_PASS_* */
     uint32_t *base;    /* per stage: first row of its micro-batches in the tables below, which
                           every copy has apart */
-    bool *together;    /* per stage: its replicas meet in passes */
+    bool *together;    /* per stage: its replicas sum gradients in W and BW, and begin these
+                          together; with zero 3 all passes, in which they gather weights */
     uint32_t *at[6];   /* [pass][row]: position in the rank's order, or PST_NONE */
     uint64_t **end_ns; /* [rank][position] */
     uint32_t *in_first, *in_edges; /* per stage: edges that end there */

@@ -118,11 +118,20 @@ static const uint32_t *group_of(const struct work *w, uint32_t device, uint32_t 
                                     : NULL;
 }
 
-/* A device of the group that has not arrived; PST_NONE: all have. Devices come mostly in their
-   order, so the last is the first to look at. */
-static uint32_t find_absent(const struct work *w, const uint32_t *group, uint32_t n)
+static bool has_arrived(const struct work *w, uint32_t device, const struct pst_pass *pass)
 {
-    while (n > 0 && w->fronts[group[n - 1]].arrived) {
+    const struct pst_pass *next = next_pass(w, device);
+
+    return w->fronts[device].arrived && next->op == pass->op && next->stage == pass->stage &&
+           next->microbatch == pass->microbatch;
+}
+
+/* A device of the group that has not arrived at the device's pass; PST_NONE: all have. Devices come
+   mostly in their order, so the last is the first to look at. */
+static uint32_t find_absent(const struct work *w, uint32_t device, const uint32_t *group,
+                            uint32_t n)
+{
+    while (n > 0 && has_arrived(w, group[n - 1], next_pass(w, device))) {
         n--;
     }
     return n > 0 ? group[n - 1] : PST_NONE;
@@ -167,7 +176,7 @@ static bool begin_pass(struct work *w, uint32_t device)
         return true;
     }
     w->fronts[device].arrived = true;
-    if (find_absent(w, group, n) != PST_NONE) {
+    if (find_absent(w, device, group, n) != PST_NONE) {
         return false;
     }
     run_together(w, device, group, n);
@@ -193,7 +202,8 @@ static struct pst_order_need missing_need(const struct work *w, uint32_t device)
     if (w->fronts[device].arrived) {
         const uint32_t *group = group_of(w, device, &n);
 
-        need.at = (struct pst_order_place){find_absent(w, group, n), w->fronts[device].position};
+        need.at =
+            (struct pst_order_place){find_absent(w, device, group, n), w->fronts[device].position};
         need.pass = *next_pass(w, device);
         return need;
     }

@@ -29,8 +29,7 @@ struct pst_order_run {
     bool (*need)(const void *of, uint32_t device, const struct pst_pass *pass, uint32_t i,
                  struct pst_order_need *ret_need);
     uint64_t (*duration_ns)(const void *of, const struct pst_pass *pass);
-    /* The devices that begin the pass together, each at the same place of its list; NULL: every one
-       for itself. May be NULL. */
+    /* The devices that begin the pass together; NULL: every one for itself. May be NULL. */
     const uint32_t *(*together)(const void *of, const struct pst_pass *pass, uint32_t *ret_n);
     const char *rule;  /* the first words of a refusal */
     bool tells_before; /* fills `before` */

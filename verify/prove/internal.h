@@ -219,6 +219,17 @@ static inline bool pst_check_gathers(const struct pst_check *check, uint32_t par
     return check->plan->zero >= 3 && check->pieces[parameter] != NULL;
 }
 
+/* Does an operator of the stage use the parameter? If so, its members are those of the pieces. */
+static inline bool pst_check_uses(const struct pst_check *check, uint32_t stage, uint32_t parameter)
+{
+    const struct pst_parameter *of = &check->graph->params[parameter];
+    uint32_t u = 0;
+    while (u < of->n_users && check->stage_of[of->users[u]] != stage) {
+        u++;
+    }
+    return u < of->n_users;
+}
+
 /* The element that accumulators of a parameter begin with, on a member that updates this piece. */
 static inline uint64_t pst_check_grad_first(const struct pst_check *check, uint32_t parameter,
                                             struct pst_shard piece)
@@ -248,8 +259,8 @@ bool pst_check_meets_replicas(const struct pst_check *check, const struct pst_in
 void pst_check_find_meetings(struct pst_check *check); /* fills converts and scatters */
 /* May ranks meet inside this pass? */
 bool pst_check_meets(const struct pst_check *check, const struct pst_instr *instr);
-/* Those that begin such a pass together with a rank: all of its stage where its gradients are
-   summed in it, or the parts of the rank's replica, in their order. Returns how many; 0: the stage
+/* The ranks that begin such a pass together with one: all of its stage if its gradients are summed
+   in the pass, else the parts of the rank's replica, in their order. Returns how many; 0: the stage
    is not there. */
 uint32_t pst_check_group(const struct pst_check *check, const struct pst_instr *instr,
                          uint32_t rank, const uint32_t **ret_ranks);

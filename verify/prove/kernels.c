@@ -130,6 +130,15 @@ static void read_weights(struct pst_walk *walk, const struct pst_program_call *c
     pst_walk_read(walk, v, of->elems * pst_dtype_bytes(of->dtype), "a parameter");
 }
 
+/* Which gradient it is will show in the sum, unless it is none. */
+static void read_summand(struct pst_walk *walk, uint32_t v, uint64_t bytes, const char *what)
+{
+    pst_walk_read(walk, v, bytes, what);
+    if (walk->states[v].gradient == 0) {
+        pst_walk_fault(walk, "MEM2", "%s (buffer %u) is not a gradient", what, v);
+    }
+}
+
 /* The operands that the pass reads. */
 static void read_operands(struct pst_walk *walk, const struct pst_program_call *call,
                           const struct access *access, const uint32_t *operands)
@@ -146,8 +155,8 @@ static void read_operands(struct pst_walk *walk, const struct pst_program_call *
             if (!has_bit(access->add, i)) {
                 pst_walk_fault(walk, "MEM2", "the kernel supports no addend for input %u", i);
             }
-            pst_walk_read(walk, operands[at.add + i], bytes_of(walk, op->in[i], call->samples),
-                          "an addend");
+            read_summand(walk, operands[at.add + i], bytes_of(walk, op->in[i], call->samples),
+                         "an addend");
         }
     }
     for (uint32_t i = 0; i < op->n_param; i++) {
@@ -421,6 +430,19 @@ static void visit_accumulate(struct pst_walk *walk, const struct pst_program_cal
     pst_walk_write(walk, operands[0], bytes, "an accumulator");
 }
 
+static void visit_sum(struct pst_walk *walk, const uint32_t *operands, uint64_t bytes)
+{
+    uint64_t gradient = walk->states[operands[1]].gradient + walk->states[operands[2]].gradient;
+    read_summand(walk, operands[1], bytes, "a summand");
+    read_summand(walk, operands[2], bytes, "a summand");
+    if (walk->program->values[operands[0]].kind != PST_V_DACT) {
+        pst_walk_fault(walk, "MEM2", "a sum goes to buffer %u, which is not for a gradient",
+                       operands[0]);
+    }
+    pst_walk_write(walk, operands[0], bytes, "a sum");
+    walk->states[operands[0]].gradient = gradient;
+}
+
 void pst_walk_call(struct pst_walk *walk, const struct pst_program_call *call)
 {
     const uint32_t *operands = &walk->program->operands[call->first_operand];
@@ -441,12 +463,7 @@ void pst_walk_call(struct pst_walk *walk, const struct pst_program_call *call)
     case PST_C_SUM:
         if (present(walk, operands[0], "room for a sum") &&
             present(walk, operands[1], "a summand") && present(walk, operands[2], "a summand")) {
-            pst_walk_read(walk, operands[1], bytes, "a summand");
-            pst_walk_read(walk, operands[2], bytes, "a summand");
-            uint64_t gradient =
-                walk->states[operands[1]].gradient + walk->states[operands[2]].gradient;
-            pst_walk_write(walk, operands[0], bytes, "a sum");
-            walk->states[operands[0]].gradient = gradient;
+            visit_sum(walk, operands, bytes);
         }
         break;
     case PST_C_ACCUMULATE:

@@ -124,7 +124,7 @@ static void check_weights(const struct holder *h, const struct pst_program_param
     uint32_t n = row->stage < plan->n_stages ? pst_plan_slots(plan, row->stage) : 0;
     if (((f32 && whole) || h->piece.elems > 0 ? !is(h, row->weight, PST_V_WEIGHT, h->parameter, 0)
                                               : row->weight != PST_NONE) ||
-        !is_version(h, row->working, kind, 0)) {
+        !is_version(h, row->working, kind, 0) || (f32 && row->working != row->weight)) {
         fault(h, "its weights are not where they should be");
     }
     bool right = row->n_versions == n && n > 0 && row->versions[0] == row->working;
@@ -137,7 +137,7 @@ static void check_weights(const struct holder *h, const struct pst_program_param
     }
 }
 
-/* Of an empty piece that is all which a rank accumulates there is none. */
+/* A rank that accumulates no more than its piece has none of an empty one. */
 static bool is_accumulator(const struct holder *h, uint32_t v, uint32_t use, uint32_t parity)
 {
     if (pst_check_scatters(h->check, h->parameter) && h->piece.elems == 0) {

@@ -66,6 +66,7 @@ bool pst_check_next_piece(const struct pst_check *check, const struct pst_instr 
 /* A violation at the walk's place. */
 void pst_walk_fault(struct pst_walk *walk, const char *rule, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+bool pst_walk_is_alive(const struct pst_walk *walk, uint32_t v); /* in this tick */
 /* At least so many bytes of the buffer are read or written now; `what` names it in messages. */
 void pst_walk_read(struct pst_walk *walk, uint32_t v, uint64_t bytes, const char *what);
 /* The buffer holds these contributions to a gradient of the micro-batch, and no others. */

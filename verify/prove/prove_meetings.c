@@ -5,8 +5,10 @@
  * same part, as every part has other elements, or all that there are. SHARD2: REDUCE sums each
  * accumulator over the replicas of its stage, each element once, to the one that updates it, or to
  * all, but for those that passes sum (SCATTER); TIE sums over the uses, in the order in which the
- * model has them. SHARD3: GATHER brings all pieces of the weights that the STEP before has made.
+ * model has them. SHARD3: GATHER brings all pieces of the weights that the STEP before has made, or
+ * in a pass all that the replicas keep.
  */
+#include "base/util.h"
 #include "prove/internal.h"
 
 struct walk {
@@ -327,13 +329,35 @@ void pst_check_scatter(struct pst_check *check, const struct pst_program *progra
     expect_no_terms(&w);
 }
 
+/* Of a parameter that the rank has no row for, which MEM2 says, there is none. */
 static bool is_version_of(const struct pst_program *program, uint32_t value, uint32_t parameter)
 {
-    const struct pst_program_param *row = program->params;
-    while (row->parameter != parameter) {
-        row++;
+    const uint32_t at = PST_FIRST(i, program->n_params, program->params[i].parameter >= parameter);
+    return value != PST_NONE && at < program->n_params &&
+           program->params[at].parameter == parameter && program->params[at].n_versions > 0 &&
+           value == program->params[at].versions[0];
+}
+
+/* Buffer of the meeting's next parameter, of which nothing comes before: a parameter in pieces that
+   the pass reads. */
+static bool is_for_pass(const struct walk *w, const struct pst_instr *instr, uint32_t value)
+{
+    const struct pst_value *of = &w->program->values[value];
+    return of->kind == PST_V_GATHERED && pst_check_gathers(w->check, of->what) &&
+           pst_check_uses(w->check, instr->stage, of->what) &&
+           (w->n_parts == 0 || w->meeting->parts[w->n_parts - 1].value != value);
+}
+
+/* From `first` on, of one parameter: the replica brings its own piece. */
+static bool brings_own(const struct walk *w, uint32_t first, uint32_t p, uint32_t replica)
+{
+    bool own = true;
+    for (uint32_t i = first; i < w->n_parts && !w->wrong; i++) {
+        const uint32_t source = w->meeting->sources[i];
+        own = own && (w->meeting->parts[i].owner == replica ? is_version_of(w->program, source, p)
+                                                            : source == PST_NONE);
     }
-    return value == row->versions[0];
+    return own;
 }
 
 /* Whole buffers of parameters whose replicas keep pieces, of which each brings its own. */
@@ -342,29 +366,32 @@ void pst_check_gather(struct pst_check *check, const struct pst_program *program
 {
     const struct pst_plan_stage *stage = &check->plan->stages[program->instrs[instr].stage];
     struct walk w = {.check = check, .program = program, .instr = instr, .meeting = call->meeting};
-    const uint32_t replica = pst_plan_replica(stage, program->rank);
-    bool own = true;
-    if (w.meeting->kind != PST_MEET_GATHER || !are_replicas(&w, stage)) {
+    const struct pst_program_meeting *meeting = call->meeting;
+    bool own = meeting->n_sources == 0 && meeting->source_begin == 0 && meeting->n_order == 0;
+    if (meeting->kind != PST_MEET_GATHER || !are_replicas(&w, stage)) {
         pst_check_instr(check, "COMM4", program->rank, instr,
                         ": weights are not gathered from the replicas of the stage with this part, "
                         "in their order");
         return;
     }
-    while (w.n_parts < w.meeting->n_parts && !w.wrong) {
-        const uint32_t value = w.meeting->parts[w.n_parts].value, first = w.n_parts;
+    if (meeting->n_parts == 0 || program->values[meeting->parts[0].value].what != call->op) {
+        pst_check_instr(check, "SHARD3", program->rank, instr,
+                        ": GATHER that does not begin with parameter %s",
+                        check->graph->params[call->op].name);
+        return;
+    }
+    while (w.n_parts < meeting->n_parts && !w.wrong) {
+        const uint32_t value = meeting->parts[w.n_parts].value, first = w.n_parts;
         const uint32_t p = program->values[value].what;
-        if (program->values[value].kind != PST_V_GATHERED || !pst_check_gathers(check, p)) {
+        if (!is_for_pass(&w, &program->instrs[instr], value)) {
             pst_check_instr(check, "SHARD3", program->rank, instr,
-                            ": gathers into buffer %u, which is not for weights in pieces", value);
+                            ": gathers into buffer %u, which is not for weights in pieces that the "
+                            "stage uses, or is full",
+                            value);
             return;
         }
         expect_all(&w, p, value, pst_dtype_bytes(check->graph->params[p].dtype));
-        for (uint32_t i = first; i < w.n_parts && !w.wrong; i++) {
-            const uint32_t source = w.meeting->sources[i];
-            own = own && (w.meeting->parts[i].owner != replica
-                              ? source == PST_NONE
-                              : source < program->n_values && is_version_of(program, source, p));
-        }
+        own = own && brings_own(&w, first, p, pst_plan_replica(stage, program->rank));
     }
     if (!own) {
         pst_check_instr(check, "SHARD3", program->rank, instr,

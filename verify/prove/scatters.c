@@ -27,8 +27,8 @@ void pst_walk_scatters_begin(struct pst_walk *walk)
 /* --- one call ----------------------------------------------------------------------------------*/
 
 /* The use of the parameter whose gradient the scratch buffer holds; n_users: none. */
-static uint32_t use_of(const struct pst_walk *walk, const struct pst_parameter *parameter,
-                       uint32_t scratch)
+static uint32_t find_use(const struct pst_walk *walk, const struct pst_parameter *parameter,
+                         uint32_t scratch)
 {
     uint32_t u = 0;
     while (u < parameter->n_users &&
@@ -47,7 +47,7 @@ static uint32_t check_buffers(struct pst_walk *walk, const struct pst_program_ca
     const struct pst_parameter *parameter = &walk->check->graph->params[call->op];
     const struct pst_instr *instr = &walk->program->instrs[walk->instr];
     const struct pst_value *part = &walk->program->values[scratch];
-    uint32_t use = use_of(walk, parameter, scratch);
+    uint32_t use = find_use(walk, parameter, scratch);
     if (part->kind != PST_V_SCRATCH || part->what != call->op || part->stage != instr->stage ||
         use == parameter->n_users || walk->check->stage_of[parameter->users[use]] != instr->stage) {
         pst_walk_fault(walk, "MEM2", "buffer %u is not a gradient of parameter %s in stage %u",
@@ -82,6 +82,11 @@ static bool check_place(struct pst_walk *walk, const struct pst_program_call *ca
     }
     if (!pst_check_scatters(check, call->op)) {
         pst_walk_fault(walk, "SHARD2", "SCATTER of parameter %s, which REDUCE sums", name);
+        return false;
+    }
+    if (!pst_check_uses(check, instr->stage, call->op)) {
+        pst_walk_fault(walk, "MEM2", "SCATTER of parameter %s, which stage %u does not use", name,
+                       instr->stage);
         return false;
     }
     elems = pst_check_piece(check, call->op, replica).elems;
@@ -211,22 +216,22 @@ static void note_kernel(const struct pst_check *check, const struct pst_program 
     }
 }
 
-/* Adds a call to the digest, if ranks meet in it. */
+/* Adds a call to the digest, if ranks meet in it. Of a SCATTER the use is enough, since NUM1 orders
+   its micro-batches. */
 static uint64_t add_call(const struct pst_check *check, const struct pst_program *program,
                          const struct pst_program_call *call, const uint32_t *made_by,
                          uint64_t digest)
 {
     if (call->kind == PST_C_GATHER) {
+        digest = pst_fnv1a(pst_fnv1a(digest, PST_C_GATHER), call->meeting->n_parts);
         for (uint32_t i = 0; i < call->meeting->n_parts; i++) {
-            digest = pst_fnv1a(pst_fnv1a(digest, PST_C_GATHER),
-                               program->values[call->meeting->parts[i].value].what);
+            digest = pst_fnv1a(digest, program->values[call->meeting->parts[i].value].what);
         }
     } else if (call->kind == PST_C_SCATTER) {
         uint32_t scratch = program->operands[call->first_operand + 1];
-        digest = pst_fnv1a(pst_fnv1a(digest, PST_C_SCATTER), call->op);
+        digest = pst_fnv1a(digest, PST_C_SCATTER);
         if (scratch != PST_NONE) {
             digest = pst_fnv1a(pst_fnv1a(digest, made_by[scratch]), program->values[scratch].slot);
-            digest = pst_fnv1a(digest, program->values[scratch].microbatch);
         }
     } else if (call->kind == PST_C_KERNEL &&
                pst_op_meets(&check->graph->ops[call->op], call->pass)) {

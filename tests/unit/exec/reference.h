@@ -25,8 +25,10 @@ struct reference {
     bool delayed;             /* false: plain training, gradient and update at W(t) */
     const uint32_t *replicas; /* [operator] on how many it is, in turn by micro-batches; NULL: one.
                                  Their gradients are summed apart, then in their order. */
-    float **sums;             /* [value * MOST_RANKS + replica], memory of the device */
-    bool *summed;             /* likewise: holds something */
+    const bool *inside; /* [parameter] those of each micro-batch are summed in their order, then
+                           the micro-batches (ZeRO 2); NULL: of none */
+    float **sums;       /* [value * MOST_RANKS + replica], memory of the device */
+    bool *summed;       /* likewise: holds something */
 };
 
 struct reference_step {
@@ -135,37 +137,57 @@ static inline void reference_kernel(struct reference *ref, uint32_t c, void **o)
     ref->kernels[c]->run(ref->kernels[c], &call);
 }
 
-/* The gradient of the first replica is in the accumulator, those of the others apart. */
+/* Room for sums apart from an accumulator. */
+static inline float *reference_apart(struct reference *ref, uint64_t place, uint64_t elems)
+{
+    struct pst_error err = {0};
+
+    if (ref->sums[place] == NULL) {
+        void *base = NULL;
+
+        MUST(ref->real.device_ops->arena(ref->device, elems * sizeof(float), &base, &err));
+        ref->sums[place] = base;
+    }
+    return ref->sums[place];
+}
+
+static inline void reference_add_apart(struct reference *ref, uint64_t place, const float *part,
+                                       uint64_t elems)
+{
+    float *sum = reference_apart(ref, place, elems);
+
+    if (!ref->summed[place]) {
+        reference_copy(ref, sum, part, elems * sizeof(float));
+        ref->summed[place] = true;
+    } else {
+        ref->real.device_ops->accumulate(ref->device, sum, part, elems);
+    }
+}
+
+/* The gradient of the first replica is in the accumulator, those of the others apart; or that of
+   the first micro-batch of all replicas, and that of another one apart until the last of them has
+   come. */
 static inline void reference_accumulate(struct reference *ref, const struct pst_program_call *call,
                                         float *sum, const float *part)
 {
     const struct pst_device_ops *ops = ref->real.device_ops;
-    uint32_t v = ref->program->operands[call->first_operand], replica = 0;
+    uint32_t v = ref->program->operands[call->first_operand], n = 1, at = call->first_sample / SIZE;
     const struct pst_value *value = &ref->program->values[v];
-    struct pst_error err = {0};
-    uint64_t place;
+    const bool inside = ref->inside != NULL && ref->inside[value->what];
+    uint64_t place = (uint64_t)v * MOST_RANKS;
 
     if (ref->replicas != NULL) {
-        uint32_t op = ref->real.graph->params[value->what].users[value->slot];
-
-        replica = call->first_sample / SIZE % ref->replicas[op];
+        n = ref->replicas[ref->real.graph->params[value->what].users[value->slot]];
     }
-    if (replica == 0) {
+    if (inside ? at < n : at % n == 0) {
         ops->accumulate(ref->device, sum, part, call->elems);
         return;
     }
-    place = (uint64_t)v * MOST_RANKS + replica;
-    if (ref->sums[place] == NULL) {
-        void *base = NULL;
-
-        MUST(ops->arena(ref->device, call->elems * sizeof(float), &base, &err));
-        ref->sums[place] = base;
-    }
-    if (!ref->summed[place]) {
-        reference_copy(ref, ref->sums[place], part, call->elems * sizeof(float));
-        ref->summed[place] = true;
-    } else {
-        ops->accumulate(ref->device, ref->sums[place], part, call->elems);
+    place += inside ? 0 : at % n;
+    reference_add_apart(ref, place, part, call->elems);
+    if (inside && at % n + 1 == n) {
+        ops->accumulate(ref->device, sum, ref->sums[place], call->elems);
+        ref->summed[place] = false;
     }
 }
 

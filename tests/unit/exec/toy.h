@@ -205,6 +205,7 @@ static void toy_static(struct toy *toy, struct toy_list *list, uint32_t rank)
     list->params[0] = (struct pst_program_param){.parameter = toy->tied ? 0 : rank,
                                                  .stage = rank,
                                                  .shard = {0, 1},
+                                                 .kept = {0, 1},
                                                  .weight = list->weight,
                                                  .working = list->weight,
                                                  .n_versions = 1,

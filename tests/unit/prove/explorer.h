@@ -84,7 +84,8 @@ static inline bool xp_is_reduction(uint32_t op)
            op == PST_I_GATHER;
 }
 
-/* It makes gradients which the replicas of its stage sum in it (ZeRO 2). */
+/* It makes gradients which the replicas of its stage sum in it (ZeRO 2), or is any pass of such a
+   stage, which gathers weights from them (ZeRO 3). */
 static inline bool xp_is_sum(const struct explorer *x, const struct pst_instr *instr)
 {
     const struct pst_plan_stage *stage = &x->plan->stages[instr->stage];
@@ -96,11 +97,12 @@ static inline bool xp_is_sum(const struct explorer *x, const struct pst_instr *i
                 op->param[p] != PST_NONE && pst_plan_scatters(x->plan, instr->stage, op->param[p]);
         }
     }
-    return any && (instr->op == PST_I_W || instr->op == PST_I_BW);
+    return any && (instr->op == PST_I_W || instr->op == PST_I_BW || x->plan->zero == 3);
 }
 
 /* Its stage has something for which the parts of a replica need each other, or its replicas sum
-   gradients: then they begin it together. Otherwise only W has nothing of the kind. */
+   gradients or gather weights: then they begin it together. Otherwise only W has nothing of the
+   kind. */
 static inline bool xp_is_together(const struct explorer *x, const struct pst_instr *instr)
 {
     if (xp_is_pass(instr->op) && xp_is_sum(x, instr)) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The checker's verdict on progress against all interleavings of 100,000 random tiny plans, and of
- * 12,500 with replicas of two ranks, through the public function only; the simulator agrees where
- * its machine is the same.
+ * The checker's verdict on progress against all interleavings of 100,000 random tiny plans, of
+ * 12,500 with replicas of two ranks, and of others whose replicas meet inside passes, through the
+ * public function only; the simulator agrees where its machine is the same.
  */
 #include "sim/sim.h"
 
@@ -110,8 +110,7 @@ static void judge(struct tiny *tiny, struct explorer *x, struct tally *tally)
     tally->n_live += live;
     tally->n_alike_dead += !live && parts_are_alike(tiny->rig.plan);
     check_capacity(tiny, x, &report);
-    if (limits->async_reductions && limits->channel_capacity == 0 && !limits->ordered &&
-        !tiny->sums) {
+    if (limits->async_reductions && limits->channel_capacity == 0 && !limits->ordered) {
         check_simulator(tiny, index, live);
     }
 }
@@ -126,10 +125,10 @@ static void print_tally(const struct tally *tally)
                 tally->n_live < tally->n_plans - tally->n_plans / 10);
 }
 
-/* sums: replicas sum gradients inside passes. */
-static void judge_all(bool sums, uint32_t n_plans)
+/* zero: 2: replicas sum gradients inside passes; 3: they gather weights, too. */
+static void judge_all(uint32_t zero, uint32_t n_plans)
 {
-    struct tiny tiny = {.sums = sums};
+    struct tiny tiny = {.zero = zero};
     struct explorer x = {0};
     struct tally tally = {0};
     uint32_t longest = tiny_setting("PENSTOCK_EXPLORER_LENGTH", 6);
@@ -153,19 +152,24 @@ static void judge_all(bool sums, uint32_t n_plans)
 
 TEST(verdicts_agree)
 {
-    judge_all(false, tiny_setting("PENSTOCK_EXPLORER_PLANS", TINY_PLANS));
+    judge_all(0, tiny_setting("PENSTOCK_EXPLORER_PLANS", TINY_PLANS));
 }
 
 TEST(verdicts_agree_of_sums)
 {
-    judge_all(true, tiny_setting("PENSTOCK_EXPLORER_PLANS", TINY_PLANS / 4));
+    judge_all(2, tiny_setting("PENSTOCK_EXPLORER_PLANS", TINY_PLANS / 4));
+}
+
+TEST(verdicts_agree_of_gathers)
+{
+    judge_all(3, tiny_setting("PENSTOCK_EXPLORER_PLANS", TINY_PLANS / 4));
 }
 
 /* Replicas of two parts, which meet within passes: two stages on one group of ranks, or two or
    four, each on one or both of two groups. */
-static void judge_of_parts(bool sequence, bool sums, uint32_t n_plans)
+static void judge_of_parts(bool sequence, uint32_t zero, uint32_t n_plans)
 {
-    struct tiny tiny = {.sums = sums};
+    struct tiny tiny = {.zero = zero};
     struct explorer x = {0};
     struct tally tally = {0};
     uint32_t longest = tiny_setting("PENSTOCK_EXPLORER_LENGTH", 6);
@@ -189,11 +193,18 @@ static void judge_of_parts(bool sequence, bool sums, uint32_t n_plans)
 TEST(verdicts_agree_of_parts)
 {
     uint32_t n_plans = tiny_setting("PENSTOCK_EXPLORER_PLANS", TINY_PLANS / 8);
-    judge_of_parts(false, false, n_plans / 2);
-    judge_of_parts(true, false, n_plans / 2);
+    judge_of_parts(false, 0, n_plans / 2);
+    judge_of_parts(true, 0, n_plans / 2);
 }
 
 TEST(verdicts_agree_of_sums_and_parts)
 {
-    judge_of_parts(true, true, tiny_setting("PENSTOCK_EXPLORER_PLANS", TINY_PLANS / 16));
+    judge_of_parts(true, 2, tiny_setting("PENSTOCK_EXPLORER_PLANS", TINY_PLANS / 16));
+}
+
+TEST(verdicts_agree_of_gathers_and_parts)
+{
+    uint32_t n_plans = tiny_setting("PENSTOCK_EXPLORER_PLANS", TINY_PLANS / 16);
+    judge_of_parts(false, 3, n_plans / 2);
+    judge_of_parts(true, 3, n_plans / 2);
 }

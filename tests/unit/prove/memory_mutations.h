@@ -226,11 +226,52 @@ static inline const char *me_write_to_sent(struct scene *scene)
     return NULL;
 }
 
+/* Something that is no gradient is added to one. */
+static inline const char *me_add_other(struct scene *scene)
+{
+    uint32_t first = 0, n = 0, v = me_draw_value(scene, me_is_lasting);
+    const struct pst_value *value = &scene->program->values[v];
+    me_draw_call(scene, PST_C_SUM, &first, &n);
+    rig_need(scene->rig, value->kind == PST_V_ACT || value->kind == PST_V_INPUT);
+    scene->program->operands[first + 1 + rig_draw(scene->rig, 2)] = v;
+    scene->text = "is not a gradient";
+    return "MEM2";
+}
+
+/* The same inside a kernel. */
+static inline const char *me_adds_other(struct scene *scene)
+{
+    uint32_t first = 0, n = 0, v = me_draw_value(scene, me_is_lasting), drawn = PST_NONE;
+    const struct pst_value *value = &scene->program->values[v];
+    const struct pst_program_call *call = me_draw_call(scene, PST_C_KERNEL, &first, &n);
+    const struct pst_op *op = &scene->rig->graph->ops[call->op];
+    const struct pst_operands at = pst_operands_of(op);
+    for (uint32_t i = at.add; i < at.add + op->n_in; i++) {
+        drawn = scene->program->operands[first + i] != PST_NONE ? i : drawn;
+    }
+    rig_need(scene->rig,
+             drawn != PST_NONE && (value->kind == PST_V_ACT || value->kind == PST_V_INPUT));
+    scene->program->operands[first + drawn] = v;
+    scene->text = "is not a gradient";
+    return "MEM2";
+}
+
+/* A sum goes where something else was. */
+static inline const char *me_sum_elsewhere(struct scene *scene)
+{
+    uint32_t first = 0, n = 0, v = me_draw_value(scene, me_is_any);
+    me_draw_call(scene, PST_C_SUM, &first, &n);
+    rig_need(scene->rig, scene->program->values[v].kind != PST_V_DACT);
+    scene->program->operands[first] = v;
+    scene->text = "which is not for a gradient";
+    return "MEM2";
+}
+
 static struct memory_mutation memory_mutations[] = {
-    ME(die_early),    ME(live_late),     ME(overlap),      ME(misalign),
-    ME(too_small),    ME(static_dies),   ME(wrong_peak),   ME(shrink_capacity),
-    ME(lose_operand), ME(wrong_operand), ME(reorder_sums), ME(lose_sum),
-    ME(wrong_piece),  ME(wrong_samples), ME(forget_send),  ME(write_to_sent),
+    ME(die_early),    ME(live_late),     ME(overlap),         ME(misalign),      ME(too_small),
+    ME(static_dies),  ME(wrong_peak),    ME(shrink_capacity), ME(lose_operand),  ME(wrong_operand),
+    ME(reorder_sums), ME(lose_sum),      ME(wrong_piece),     ME(wrong_samples), ME(add_other),
+    ME(adds_other),   ME(sum_elsewhere), ME(forget_send),     ME(write_to_sent),
 };
 #define N_MEMORY_MUTATIONS (sizeof memory_mutations / sizeof memory_mutations[0])
 

@@ -139,12 +139,23 @@ static inline bool rig_overlap_done(const struct rig_order *order, const bool *d
     return true;
 }
 
+/* Slices of a sequence go forward from the first to the last, and back. */
+static inline bool rig_slice_ready(const struct rig_order *order, uint32_t op, size_t at,
+                                   uint32_t j)
+{
+    const uint32_t n = order->rig->graph->slices, slice = n > 1 ? j % n : 0;
+    return op == PST_PASS_F   ? slice == 0 || order->f[at - 1]
+           : op == PST_PASS_B ? n <= 1 || slice + 1 == n || order->b[at + 1]
+                              : true;
+}
+
 static inline bool rig_ready(const struct rig_order *order, uint32_t op, uint32_t s, uint32_t j)
 {
     const struct pst_plan *plan = order->rig->plan;
     size_t at = (size_t)s * plan->batch + j;
     bool *self = op == PST_PASS_F ? order->f : op == PST_PASS_W ? order->w : order->b;
-    if (self[at] || (op != PST_PASS_F && !(op == PST_PASS_W ? order->b : order->f)[at])) {
+    if (self[at] || (op != PST_PASS_F && !(op == PST_PASS_W ? order->b : order->f)[at]) ||
+        !rig_slice_ready(order, op, at, j)) {
         return false;
     }
     for (uint32_t e = 0; e < plan->n_edges && op != PST_PASS_W; e++) {

@@ -46,10 +46,11 @@ static inline const char *mu_swap_weights(struct mutant *m, struct place p)
     return "LIVE1";
 }
 
-/* A list that comes to no such pass: the others wait for it. */
+/* A list that comes to no such pass: the others wait for it. Copies would miss it, too. */
 static inline const char *mu_lose_weights(struct mutant *m, struct place p)
 {
-    rig_need(m->rig, mu_sums(m, mu_at(m, p)));
+    const uint32_t next = p.i + 1 < m->n[p.part][p.d] ? mu_at(m, p)[1].op : PST_I_COUNT;
+    rig_need(m->rig, mu_sums(m, mu_at(m, p)) && next != PST_I_OFFLOAD && next != PST_I_FETCH);
     free((void *)mu_take_out(m, p).waits);
     return "LIVE1";
 }
@@ -85,6 +86,19 @@ static inline struct pst_program_call *me_draw_scatter(struct scene *scene)
 {
     uint32_t first, n;
     return me_draw_call(scene, PST_C_SCATTER, &first, &n);
+}
+
+static inline struct pst_program_call *me_draw_tied(struct scene *scene)
+{
+    struct pst_program_call *call = NULL;
+    for (uint32_t tries = 0; tries < 100; tries++) {
+        call = me_draw_scatter(scene);
+        if (scene->rig->graph->params[call->op].n_users > 1) {
+            return call;
+        }
+    }
+    rig_need(scene->rig, false);
+    return NULL;
 }
 
 /* One whose meeting has as many parts. */
@@ -145,10 +159,11 @@ static inline const char *me_scatter_twice(struct scene *scene)
     return "MEM2";
 }
 
-/* Neither reads a buffer outside its life: COMM4 alone tells. */
+/* Of two parameters. Neither reads a buffer outside its life: COMM4 alone tells. */
 static inline const char *me_scatter_order(struct scene *scene)
 {
     struct pst_program_call *call = me_draw_pair(scene), kept = call[0];
+    rig_need(scene->rig, call[0].op != call[1].op);
     struct pst_value *value = &scene->program->values[me_operands(scene, call)[1]];
     value->last++;
     call[0] = call[1];
@@ -204,11 +219,135 @@ static inline const char *me_scatter_elsewhere(struct scene *scene)
     return "MEM2";
 }
 
+/* The accumulator of another use. */
+static inline const char *me_scatter_use(struct scene *scene)
+{
+    uint32_t *operands = me_operands(scene, me_draw_tied(scene));
+    for (uint32_t v = 0; v < scene->program->n_values && operands[0] != PST_NONE; v++) {
+        const struct pst_value *a = &scene->program->values[operands[0]];
+        const struct pst_value *b = &scene->program->values[v];
+        if (b->kind == PST_V_GRAD && b->what == a->what && b->slot != a->slot) {
+            operands[0] = v;
+            scene->text = "is not the accumulator for";
+            return "MEM2";
+        }
+    }
+    return NULL;
+}
+
+/* The gradient that a later SCATTER of the same parameter sums: no kernel has made it. */
+static inline const char *me_scatter_early(struct scene *scene)
+{
+    const struct pst_program_call *a = me_draw_scatter(scene);
+    const struct pst_program_call *end = scene->program->calls + scene->program->n_calls;
+    for (const struct pst_program_call *b = a + 1; b < end; b++) {
+        if (b->kind == PST_C_SCATTER && b->op == a->op &&
+            scene->program->values[me_operands(scene, b)[1]].first > 0 &&
+            scene->program->values[me_operands(scene, b)[1]].first >
+                scene->program->values[me_operands(scene, a)[1]].last) {
+            me_operands(scene, a)[1] = me_operands(scene, b)[1];
+            scene->text = "is not a gradient of parameter";
+            return "MEM2";
+        }
+    }
+    return NULL;
+}
+
+/* Of a tied parameter, in a pass of another stage here, which takes the buffer for its own. */
+static inline const char *me_scatter_late(struct scene *scene)
+{
+    struct pst_program_call *a = me_draw_tied(scene);
+    const struct pst_program_call *end = scene->program->calls + scene->program->n_calls;
+    struct pst_value *value = &scene->program->values[me_operands(scene, a)[1]];
+    for (const struct pst_program_call *b = a + 1; b < end; b++) {
+        const struct pst_value *other = &scene->program->values[me_operands(scene, b)[1]];
+        if (b->kind == PST_C_SCATTER && b->op == a->op && other->stage != value->stage) {
+            value->stage = other->stage;
+            memcpy(me_operands(scene, b), me_operands(scene, a), 2 * sizeof(uint32_t));
+            me_drop_scatter(scene->rig, a);
+            scene->text = "is not a gradient of parameter";
+            return "MEM2";
+        }
+    }
+    return NULL;
+}
+
+/* It changes places with a kernel in which the parts of the replica meet. */
+static inline const char *me_scatter_crosses(struct scene *scene)
+{
+    struct pst_program_call *drawn = NULL;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < scene->program->n_instrs; i++) {
+        const struct pst_program_instr *list = &scene->program->lists[i];
+        for (uint32_t c = list->first_call; c + 1 < list->first_call + list->n_calls; c++) {
+            struct pst_program_call *call = &scene->program->calls[c];
+            if (call->kind == PST_C_SCATTER && call[1].kind == PST_C_KERNEL &&
+                pst_op_meets(&scene->rig->graph->ops[call[1].op], call[1].pass) &&
+                rig_draw(scene->rig, ++n) == 0) {
+                drawn = call;
+            }
+        }
+    }
+    rig_need(scene->rig, drawn != NULL);
+    const struct pst_program_call kept = drawn[0];
+    drawn[0] = drawn[1];
+    drawn[1] = kept;
+    scene->text = "or in another order";
+    return "COMM4";
+}
+
 static inline const char *me_scatter_other(struct scene *scene)
 {
     struct pst_program_call *a = me_draw_scatter(scene), *b = me_draw_scatter(scene);
     rig_need(scene->rig, me_operands(scene, a)[1] != me_operands(scene, b)[1]);
     me_operands(scene, a)[1] = me_operands(scene, b)[1];
+    return "MEM2";
+}
+
+/* A buffer of another stage here, whose micro-batches have the same samples. */
+static inline const char *me_scatter_stage(struct scene *scene)
+{
+    const struct pst_plan *plan = scene->rig->plan;
+    struct pst_value *value =
+        &scene->program->values[me_operands(scene, me_draw_scatter(scene))[1]];
+    const uint32_t other = (value->stage + 1) % plan->n_stages;
+    rig_need(scene->rig,
+             other != value->stage && pst_plan_replica(&plan->stages[other], scene->d) != PST_NONE);
+    value->stage = other;
+    return "MEM2";
+}
+
+/* A parameter in pieces that no operator of the stage reads. */
+static inline uint32_t me_draw_stranger(struct scene *scene, uint32_t stage)
+{
+    const struct rig *rig = scene->rig;
+    uint32_t n = 0, drawn = PST_NONE;
+    for (uint32_t p = 0; p < rig->graph->n_params; p++) {
+        const struct pst_parameter *parameter = &rig->graph->params[p];
+        bool used = false, cut = false;
+        for (uint32_t s = 0; s < rig->plan->n_stages; s++) {
+            for (uint32_t u = 0; u < parameter->n_users; u++) {
+                for (uint32_t v = 0; v < rig->plan->stages[s].n_nodes; v++) {
+                    const bool here = rig->plan->stages[s].nodes[v] == parameter->users[u];
+                    used |= here && s == stage;
+                    cut |= here && pst_plan_cuts(rig->plan, s, p);
+                }
+            }
+        }
+        if (cut && !used && rig_draw(scene->rig, ++n) == 0) {
+            drawn = p;
+        }
+    }
+    rig_need(scene->rig, drawn != PST_NONE);
+    return drawn;
+}
+
+static inline const char *me_scatter_stranger(struct scene *scene)
+{
+    struct pst_program_call *call = me_draw_scatter(scene);
+    const uint32_t scratch = me_operands(scene, call)[1];
+    call->op = me_draw_stranger(scene, scene->program->values[scratch].stage);
+    scene->text = "does not use";
     return "MEM2";
 }
 
@@ -311,6 +450,27 @@ static inline const char *me_sum_part_never(struct scene *scene)
     return "SHARD2";
 }
 
+static inline const char *me_sum_part_more(struct scene *scene)
+{
+    struct pst_program_meeting *meeting = me_draw_sum(scene, 1);
+    struct pst_program_meet_part *parts =
+        pst_arena_array(&scene->program->arena, (size_t)meeting->n_parts + 1, sizeof *parts);
+    memcpy(parts, meeting->parts, meeting->n_parts * sizeof *parts);
+    parts[meeting->n_parts] = parts[0];
+    meeting->parts = parts;
+    meeting->n_parts++;
+    scene->text = "parts, expected";
+    return "SHARD2";
+}
+
+static inline const char *me_sum_value(struct scene *scene)
+{
+    struct pst_program_meet_part *part = me_draw_meet_part(scene, me_draw_sum(scene, 1));
+    part->value = scene->program->n_values + rig_draw(scene->rig, 2);
+    scene->text = "out of range";
+    return "MEM2";
+}
+
 static inline const char *me_sum_members(struct scene *scene)
 {
     struct pst_program_meeting *meeting = me_draw_sum(scene, 0);
@@ -405,7 +565,9 @@ static inline const char *me_piece_gone(struct scene *scene)
 static struct memory_mutation scatter_program_mutations[] = {
     ME(lose_scatter),      ME(lose_empty),    ME(scatter_twice),   ME(scatter_order),
     ME(scatter_begins),    ME(scatter_turns), ME(scatter_elems),   ME(scatter_out),
-    ME(scatter_elsewhere), ME(scatter_other), ME(scatter_nothing), ME(scatter_alone),
+    ME(scatter_elsewhere), ME(scatter_other), ME(scatter_nothing), ME(scatter_stage),
+    ME(scatter_stranger),  ME(scatter_use),   ME(scatter_early),   ME(scatter_late),
+    ME(scatter_crosses),   ME(sum_part_more), ME(sum_value),       ME(scatter_alone),
     ME(scatter_past),      ME(scatter_whole), ME(scatter_forward), ME(sum_owner),
     ME(sum_for_all),       ME(sum_border),    ME(sum_part_never),  ME(sum_members),
     ME(sum_kind),          ME(sum_gone),      ME(sum_terms),       ME(sum_again),

@@ -7,11 +7,26 @@
 #include "unit/prove/scatter_mutations.h"
 
 static struct pst_check_report report;
-static uint32_t n_scatters, n_empty, n_tied, n_late, n_whole;
+static uint32_t n_scatters, n_empty, n_tied, n_late, n_whole, n_merged;
 
 static bool scatters(const struct rig *rig, const struct pst_program_call *call)
 {
     return call->kind == PST_C_SCATTER && call->op < rig->graph->n_params;
+}
+
+/* A MERGE of a piece that is not the first of its parameter. */
+static bool merges_inner_piece(const struct pst_program *program, uint32_t i)
+{
+    const struct pst_program_meeting *meeting = program->lists[i].meeting;
+    bool inner = false;
+    for (uint32_t p = 0; program->instrs[i].op == PST_I_MERGE && p < meeting->n_parts; p++) {
+        const struct pst_program_param *row = program->params;
+        while (row->parameter != program->values[meeting->parts[p].value].what) {
+            row++;
+        }
+        inner |= row->grad_first > 0;
+    }
+    return inner;
 }
 
 /* Which kinds of SCATTERs there were: late ones stand in the pass of another micro-batch. */
@@ -21,6 +36,7 @@ static void count(const struct rig *rig)
         const struct pst_program *program = rig->programs[d];
         for (uint32_t i = 0; i < program->n_instrs; i++) {
             const struct pst_program_instr *list = &program->lists[i];
+            n_merged += merges_inner_piece(program, i);
             for (uint32_t c = list->first_call; c < list->first_call + list->n_calls; c++) {
                 const struct pst_program_call *call = &program->calls[c];
                 const uint32_t *operands = &program->operands[call->first_operand];
@@ -76,6 +92,42 @@ static void prove(struct rig *rig, const char *name)
     me_mutate_all(rig, scatter_program_mutations, N_SCATTER_PROGRAMS, name);
 }
 
+/* --- who waits for whom ------------------------------------------------------------------------*/
+
+/* One stage of two replicas, of which the second makes the gradients of two micro-batches in the
+   other order. Each has four passes before. */
+TEST(standing_still)
+{
+    static const uint32_t ranks[] = {0, 1};
+    static const struct pst_pass order[] = {{PST_PASS_F, 0, 0}, {PST_PASS_F, 0, 1},
+                                            {PST_PASS_B, 0, 0}, {PST_PASS_B, 0, 1},
+                                            {PST_PASS_W, 0, 0}, {PST_PASS_W, 0, 1}};
+    const struct pst_pass *const orders[] = {order, order};
+    const uint32_t n_passes[] = {6, 6};
+    FINISHED_BY(rig_close) struct rig rig;
+    struct pst_error err = {0};
+    struct mutant m;
+    uint32_t nodes[64];
+    rig_open(&rig, "mlp", "inputs=4 hidden=4 layers=2 classes=3", 61);
+    for (uint32_t v = 0; v < rig.graph->n_ops; v++) {
+        nodes[v] = v;
+    }
+    pst_plan_create(rig.graph, 4, 2, &rig.plan);
+    pst_plan_add_stage(rig.plan, nodes, rig.graph->n_ops, ranks, 2, 2, 1);
+    rig.plan->zero = 2;
+    assert_ok(pst_plan_connect(rig.plan, rig.graph, &err), &err);
+    assert_ok(pst_plan_lower(rig.plan, rig.graph, &rig.cost, orders, n_passes, true, &err), &err);
+    mu_begin(&m, &rig, 0);
+    mu_at(&m, (struct place){PST_BODY, 1, 4})->microbatch = 1;
+    mu_at(&m, (struct place){PST_BODY, 1, 5})->microbatch = 0;
+    mu_show(&m);
+    assert_int_equal(rig_check(&rig, false, &report, &err), PST_ERR_BUG);
+    assert_true(me_says(&report, "cycle: device 0 list at 4, W 0 0 -> device 1 list at 4, W 0 1"));
+    assert_true(me_says(&report, "list: W 0 1 waits for the list of device 0, which are at 4, "
+                                 "W 0 0"));
+    mu_end(&m);
+}
+
 /* --- random plans -----------------------------------------------------------------------------*/
 
 static struct rig_shape draw_shape(struct rig *rig)
@@ -92,9 +144,24 @@ static struct rig_shape draw_shape(struct rig *rig)
     return shape;
 }
 
+static bool is_tied(const struct pst_graph *graph)
+{
+    bool tied = false;
+    for (uint32_t p = 0; p < graph->n_params; p++) {
+        tied |= graph->params[p].n_users > 1;
+    }
+    return tied;
+}
+
 static void check(struct rig *rig, uint32_t i, const char *name)
 {
     struct rig_shape shape = draw_shape(rig);
+    if (is_tied(rig->graph) && i % 3 == 0) { /* uses in two stages of one device */
+        shape.devices = 1;
+        shape.chunks = 2;
+        shape.batch = 12;
+        shape.microbatch = 6;
+    }
     rig_plan(rig, &shape);
     prove(rig, name);
 }
@@ -132,22 +199,56 @@ TEST(muon)
     rig_each("mlp", "inputs=40 hidden=130 layers=8 classes=3", PST_F32, 61, 40, check_muon);
 }
 
+TEST(tied_llama)
+{
+    rig_each("llama", LLAMA " tied=true", PST_F32, 61, 40, check);
+}
+
+static void check_all(struct rig *rig, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        struct rig_shape shape = draw_shape(rig);
+        char name[32];
+        snprintf(name, sizeof name, "plan %u", i);
+        if (rig->graph->parts > 1) {
+            shape.devices = shape.devices % 2 + 1;
+        }
+        if (rig->graph->slices > 1) {
+            shape.batch = 12;
+            shape.microbatch = 3 + 3 * rig_draw(rig, 2);
+            shape.recompute = false;
+        }
+        rig_plan(rig, &shape);
+        if (rig->graph->parts > 1) {
+            expand(rig);
+        }
+        prove(rig, name);
+        rig_drop_plan(rig);
+    }
+}
+
+static uint64_t seed_or(uint64_t seed)
+{
+    const char *other = getenv("PENSTOCK_SEED");
+    return other != NULL ? strtoull(other, NULL, 10) : seed;
+}
+
+/* Micro-batches are added from the last slice of a sequence to the first. */
+TEST(slices)
+{
+    FINISHED_BY(rig_close) struct rig rig;
+    struct pst_error err = {0};
+    rig_open(&rig, "gpt", "layers=1 dim=16 heads=2 context=4 vocab=600", seed_or(61));
+    assert_ok(pst_graph_slice(rig.graph, 2, &err), &err);
+    check_all(&rig, 40);
+}
+
 /* Replicas of two parts. */
 static void check_parts(const char *model, const char *settings, bool sequence, uint32_t n)
 {
-    const char *other = getenv("PENSTOCK_SEED");
     FINISHED_BY(rig_close) struct rig rig;
-    open_parts(&rig, model, settings, 2, sequence, other != NULL ? strtoull(other, NULL, 10) : 35);
-    for (uint32_t i = 0; i < n; i++) {
-        struct rig_shape shape = draw_shape(&rig);
-        char name[32];
-        snprintf(name, sizeof name, "plan %u", i);
-        shape.devices = shape.devices % 2 + 1;
-        rig_plan(&rig, &shape);
-        expand(&rig);
-        prove(&rig, name);
-        rig_drop_plan(&rig);
-    }
+    open_parts(&rig, model, settings, 2, sequence, seed_or(35));
+    check_all(&rig, n);
 }
 
 TEST(parts)
@@ -159,6 +260,9 @@ TEST(parts)
 TEST(rows)
 {
     check_parts("gpt", GPT, true, 20);
+    /* norms of several blocks, of whose gradients each part makes a part */
+    check_parts("gpt", "layers=1 dim=16384 heads=4 context=4 vocab=11", true, 20);
+    assert_true(n_merged > 0);
     check_parts("llama", LLAMA " qk_norm=true", true, 20);
 }
 

@@ -23,7 +23,7 @@ struct tiny {
     struct pst_instr lists[XP_RANKS][XP_INSTRS];
     uint32_t waits[XP_RANKS][XP_INSTRS][XP_INSTRS];
     uint32_t length; /* at most */
-    bool sums;       /* replicas sum gradients inside passes (ZeRO 2) */
+    uint32_t zero;   /* 2: replicas sum gradients inside passes; 3: and gather weights there */
     bool alike;      /* the parts of a group, a rank each, have the same lists but for peers */
 };
 
@@ -114,14 +114,16 @@ static inline void tiny_draw_pass(struct tiny *tiny, const struct tiny_some *som
     }
 }
 
-/* A pass that makes gradients, on all ranks of a stage, now and then without one of them. */
+/* A pass that makes gradients, or that gathers weights, on all ranks of a stage, now and then
+   without one of them. */
 static inline void tiny_draw_sum(struct tiny *tiny)
 {
     const struct pst_plan *plan = tiny->rig.plan;
     const uint32_t s = rig_draw(&tiny->rig, plan->n_stages);
     const struct pst_plan_stage *stage = &plan->stages[s];
     const uint32_t microbatch = rig_draw(&tiny->rig, stage->n_microbatches);
-    const uint8_t op = rig_draw(&tiny->rig, 2) == 0 ? PST_I_W : PST_I_BW;
+    static const uint8_t ops[] = {PST_I_W, PST_I_BW, PST_I_F, PST_I_B, PST_I_R};
+    const uint8_t op = ops[rig_draw(&tiny->rig, tiny->zero == 3 ? 5 : 2)];
     for (uint32_t r = 0; r < stage->n_ranks; r++) {
         struct pst_instr *instr =
             rig_draw(&tiny->rig, 40) == 0 ? NULL : tiny_add(tiny, stage->ranks[r], op, s);
@@ -134,7 +136,7 @@ static inline void tiny_draw_sum(struct tiny *tiny)
 /* Something for all parts of a group, or for one alone. */
 static inline void tiny_draw_instr(struct tiny *tiny)
 {
-    if (tiny->sums && rig_draw(&tiny->rig, 3) == 0) {
+    if (tiny->zero > 0 && rig_draw(&tiny->rig, 3) == 0) {
         tiny_draw_sum(tiny);
         return;
     }
@@ -219,8 +221,8 @@ static inline void tiny_make(struct tiny *tiny, uint32_t n)
     uint32_t chunks = n == 1 ? 2 : 1 + rig_draw(&tiny->rig, 2);
     struct rig_shape shape = {.devices = n, .chunks = chunks, .batch = 2, .microbatch = 2};
     shape.batch *= tiny->rig.graph->parts; /* different passes */
-    shape.batch *= tiny->sums ? 2 : 1;
-    shape.zero = tiny->sums ? 2 : 0;
+    shape.batch *= tiny->zero > 0 ? 2 : 1;
+    shape.zero = tiny->zero;
     rig_cut(&tiny->rig, &shape);
     struct pst_plan *plan = tiny->rig.plan;
     for (uint32_t s = 0; s < plan->n_stages; s++) {

@@ -76,9 +76,9 @@ static inline const char *mu_cross_gather(struct mutant *m, struct place p)
     return "COMM4";
 }
 
-static inline const char *mu_zero_is_three(struct mutant *m)
+static inline const char *mu_zero_is_four(struct mutant *m)
 {
-    m->rig->plan->zero = 3;
+    m->rig->plan->zero = 4;
     return "FORM1";
 }
 
@@ -102,7 +102,7 @@ static struct mutation zero_list_mutations[] = {
     MU_AT(gather_other, mu_is_gather),
     MU_AT(gather_early, mu_is_gather),
     MU_AT(cross_gather, mu_is_gather),
-    MU(zero_is_three),
+    MU(zero_is_four),
     MU(zero_is_none),
     MU(zero_stashed),
 };
