@@ -86,13 +86,16 @@ uint64_t exec_output_row(const struct exec_output *output, uint64_t row, uint64_
                                                : output->n;
 }
 
-/* Values of a device as f32. */
+/* Values of a device as f32. No values have no place: of an empty piece there is no buffer. */
 void exec_copy_floats(const struct exec_rank *rank, float *values, const void *src, uint32_t dtype,
                       uint64_t n_values)
 {
     const struct pst_device_ops *device = rank->exec->config.device;
     uint16_t halves[CHUNK];
 
+    if (n_values == 0) {
+        return;
+    }
     if (dtype == PST_F32) {
         device->download(rank->device, values, src, n_values * sizeof *values);
         return;
