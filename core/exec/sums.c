@@ -60,7 +60,7 @@ const struct pst_meeting *exec_bind_meeting(struct exec_rank *rank, const struct
     return meeting;
 }
 
-/* What the rank brings of a GATHER, and its piece of what SCATTER sums. */
+/* Finds the pieces that the rank brings to a GATHER, or that it gets of a SCATTER. */
 static void bind_own(struct exec_rank *rank, const struct pst_program *program,
                      const struct pst_program_meeting *from, struct exec_parts *parts)
 {
@@ -197,7 +197,7 @@ pst_status exec_bind_parts(struct exec_rank *rank, struct exec_list *list,
     return PST_OK;
 }
 
-static void bring(struct exec_rank *rank, const struct pst_meet_part *part, const void *own)
+static void bring_part(struct exec_rank *rank, const struct pst_meet_part *part, const void *own)
 {
     const uint64_t bytes = part->elems; /* of a gather */
 
@@ -218,7 +218,7 @@ static void bring_own(struct exec_rank *rank, const struct exec_parts *parts)
         const void *src = parts->brings != NULL ? parts->brings[i] : own;
 
         if (meeting->parts[i].owner == parts->me) {
-            bring(rank, &meeting->parts[i], src);
+            bring_part(rank, &meeting->parts[i], src);
             own = parts->brings != NULL ? own : own + meeting->parts[i].elems;
         }
     }

@@ -157,8 +157,7 @@ void pst_plan_pass_ns(const struct pst_plan_stage *stage, const struct pst_graph
     ret_ns[PST_I_R] = replay;
 }
 
-/* The same meetings of all parts take place at the same time; their replicas are in the same nodes.
- */
+/* All parts have this meeting at the same time; their replicas are in the same nodes. */
 uint64_t pst_plan_scatter_ns(const struct pst_plan *plan, const struct pst_graph *graph,
                              const struct pst_cost_model *cost, uint32_t stage, uint32_t parameter)
 {

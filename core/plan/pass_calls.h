@@ -56,7 +56,7 @@ struct pst_pass_gathers pst_plan_pass_gathers(const struct pst_plan *plan,
                                               const struct pst_cost_model *cost, uint32_t stage,
                                               const struct pst_pass_calls *pass,
                                               uint64_t *ret_call_ns);
-/* Those of the passes F, B, W and BW, by PST_I_*. */
+/* Finds the gathers of passes F, B, W and BW, by PST_I_*. */
 void pst_plan_gathers_of(const struct pst_plan *plan, const struct pst_graph *graph,
                          const struct pst_cost_model *cost, uint32_t stage,
                          struct pst_pass_gathers ret_passes[PST_I_BW + 1]);

@@ -38,8 +38,8 @@ void pst_build_params(struct pst_builder *b, const struct pst_program_call *call
 
 /* --- gathered for a pass ---------------------------------------------------------------------- */
 
-static void gather(struct pst_builder *b, uint32_t s, uint32_t j, const uint32_t *bucket,
-                   uint32_t n)
+static void gather_bucket(struct pst_builder *b, uint32_t s, uint32_t j, const uint32_t *bucket,
+                          uint32_t n)
 {
     struct pst_program_call *call = pst_build_call(b, PST_C_GATHER, s, j, bucket[0], 3);
 
@@ -64,7 +64,7 @@ void pst_build_gathered(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t 
                          : 0;
 
         if (n > 0) {
-            gather(b, s, j, bucket, n);
+            gather_bucket(b, s, j, bucket, n);
         }
     }
 }

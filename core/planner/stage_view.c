@@ -95,7 +95,7 @@ static uint64_t gathered_bytes(const struct pst_graph *graph, const struct pst_o
     return bytes;
 }
 
-/* Those of the operators of one layer come together (plan/gathers.h). Forward they are all there
+/* The weights of a layer come together (plan/gathers.h). Forward they are all there
    from the first read on, because replays leave them for the backward reads; backward those that
    this operator or earlier ones read. A tied one is there while an operator reads it. */
 static void gather_layer(const struct pst_planner *planner, const uint32_t *ops, uint32_t n_ops,

@@ -329,7 +329,7 @@ void pst_check_scatter(struct pst_check *check, const struct pst_program *progra
     expect_no_terms(&w);
 }
 
-/* Of a parameter that the rank has no row for, which MEM2 says, there is none. */
+/* False also where the rank has no row for the parameter, which MEM2 says. */
 static bool is_version_of(const struct pst_program *program, uint32_t value, uint32_t parameter)
 {
     const uint32_t at = PST_FIRST(i, program->n_params, program->params[i].parameter >= parameter);

@@ -28,8 +28,25 @@ static void hold_run(void *context, uint64_t whole, uint64_t own, uint64_t n)
     struct holding *holding = context;
 
     for (uint64_t i = 0; i < n; i++) {
-        holding->most = fmax(
-            holding->most, fabs((double)holding->whole[whole + i] - (double)holding->own[own + i]));
+        const double off = fabs((double)holding->whole[whole + i] - (double)holding->own[own + i]);
+
+        holding->most = isnan(off) ? INFINITY : fmax(holding->most, off);
+    }
+}
+
+/* Of replicas that keep pieces, all of one part together have what a part has. */
+static void hold_pieces(struct real *split, uint32_t parameter, float *values,
+                        struct holding *holding)
+{
+    const struct pst_parameter *own = &split->graph->params[parameter];
+    const uint32_t n_parts = split->graph->parts;
+
+    for (uint32_t part = 0; part < n_parts; part++) {
+        memset(values, 0xFF, own->elems * sizeof *values);
+        for (uint32_t r = part; r < split->n_ranks; r += n_parts) {
+            pst_exec_get_copy(split->exec, parameter, r, values); /* if it is of its stage */
+        }
+        pst_box_runs(own, part, hold_run, holding);
     }
 }
 
@@ -44,7 +61,10 @@ static void hold_parameter(struct real *split, struct real *whole, uint32_t para
 
     assert_int_equal(pst_box_whole(own), n);
     assert_int_equal(pst_exec_get_parameter(whole->exec, parameter, all), PST_OK);
-    for (uint32_t r = 0; r < split->n_ranks; r++) {
+    if (split->plan->zero == 3) {
+        hold_pieces(split, parameter, values, &holding);
+    }
+    for (uint32_t r = 0; r < split->n_ranks && split->plan->zero < 3; r++) {
         const uint32_t part = r % split->graph->parts;
 
         if (pst_exec_get_copy(split->exec, parameter, r, values) != PST_OK) {
