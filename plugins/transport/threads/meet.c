@@ -265,6 +265,48 @@ const struct post *threads_post_of(const struct post *first, uint32_t term)
     return post_at(first, inorder_member(&first->meeting, term));
 }
 
+/* Adds two terms straight into one or two results, of which each may be a term. */
+static void add_two(const float *a, const float *b, float *const *results, uint32_t n_results,
+                    uint64_t n)
+{
+    float *one = results[0], *other = results[n_results - 1];
+
+#pragma GCC ivdep
+    for (uint64_t i = 0; i < n; i++) {
+        const float sum = a[i] + b[i];
+
+        one[i] = sum;
+        other[i] = sum;
+    }
+}
+
+/* Sums bytes of a part of two members and two terms in f32. Returns false if it has others. */
+static bool sum_two(const struct post *first, uint32_t part, uint64_t at, uint64_t n)
+{
+    const struct pst_meeting *meeting = &first->meeting;
+    const float *terms[2];
+    float *results[2];
+    uint32_t n_results = 0, member = 0;
+
+    if (meeting->kind != PST_MEET_SUM || meeting->dtype != PST_F32 || inorder_terms(meeting) != 2 ||
+        meeting->n_members != 2) {
+        return false;
+    }
+    for (uint32_t t = 0; t < 2; t++) {
+        const struct pst_meet_part *from = &threads_post_of(first, t)->meeting.parts[part];
+        const char *term = inorder_brought(from, inorder_source(meeting, t));
+
+        terms[t] = (const float *)(term + at);
+    }
+    for (const struct post *post = first; post != NULL; post = post->after) {
+        if (inorder_gets(meeting, part, member++)) {
+            results[n_results++] = (float *)((char *)post->meeting.parts[part].dst + at);
+        }
+    }
+    add_two(terms[0], terms[1], results, n_results, n / sizeof(float));
+    return true;
+}
+
 /* Bytes [at, at + n) of a part. */
 static void sum_block(const struct post *first, uint32_t part, uint64_t at, uint64_t n)
 {
@@ -274,6 +316,9 @@ static void sum_block(const struct post *first, uint32_t part, uint64_t at, uint
     const char *result = (const char *)sum;
     uint32_t member = 0;
 
+    if (sum_two(first, part, at, n)) {
+        return;
+    }
     for (uint32_t t = 0; t < n_terms; t++) {
         const struct pst_meet_part *from = &threads_post_of(first, t)->meeting.parts[part];
         const char *term = inorder_brought(from, inorder_source(meeting, t));
