@@ -178,20 +178,22 @@ bool pst_job_meets(const struct pst_job *job)
 
 /* Passes meet inside to sum gradients and gather weights: all replicas run the same ones of a
    stage at a time, and those of one batch. */
-static pst_status check_meetings(const struct pst_topology *topology, long long zero,
+static pst_status check_meetings(const struct pst_planner_devices *devices, long long zero,
                                  const char *scheduler, struct pst_error *err)
 {
+    const struct pst_topology *topology = &devices->topology;
+
     if (pst_rule_is_asynchronous(topology->version_rule)) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
                         "parallel.zero = %lld sums every micro-batch at once, but scheduler "
-                        "\"%s\" lets batches overlap; set parallel.zero = 1",
-                        zero, scheduler);
+                        "\"%s\" lets batches overlap; set parallel.zero = %d",
+                        zero, scheduler, devices->replicates ? 1 : 0);
     }
     return pst_topology_copies(topology) == 1
                ? PST_OK
                : pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                          "parallel.zero = %lld sums every micro-batch at once, but scheduler "
-                          "\"%s\" has two copies of the model, which run different ones; set "
+                          "parallel.zero = %lld sums every micro-batch at once, but the two copies "
+                          "of the model of scheduler \"%s\" run different ones; set "
                           "parallel.zero = 1",
                           zero, scheduler);
 }
@@ -215,7 +217,7 @@ static pst_status check_zero(const struct pst_planner *planner, struct pst_error
                         zero, scheduler);
     }
     if (zero > 1) {
-        const pst_status status = check_meetings(topology, zero, scheduler, err);
+        const pst_status status = check_meetings(devices, zero, scheduler, err);
 
         if (status != PST_OK) {
             return status;

@@ -329,15 +329,17 @@ static void check_zero(struct pst_check *check)
 {
     const struct pst_plan *plan = check->plan;
     if (plan->zero > 3 || (plan->zero > 0 && plan->version_rule == PST_VERSION_STASHED)) {
-        pst_check_add(check, "FORM1", PST_NONE, PST_NONE,
-                      "zero = %u with version rule %u; devices share the optimizer's state with "
-                      "zero = 1, 2 or 3, where no micro-batch makes an update of its own (3)",
-                      plan->zero, plan->version_rule);
+        pst_check_add(
+            check, "FORM1", PST_NONE, PST_NONE,
+            "zero = %u with version rule %u; zero is 0 to 3, and 0 with rule 3, where every "
+            "micro-batch makes an update",
+            plan->zero, plan->version_rule);
     } else if (plan->zero >= 2 && (plan->version_rule != PST_VERSION_SYNC || plan->copies != 1)) {
-        pst_check_add(check, "FORM1", PST_NONE, PST_NONE,
-                      "zero = %u with version rule %u and %u copies of the model; devices share "
-                      "gradients in a plan of whole steps (1) with one copy",
-                      plan->zero, plan->version_rule, plan->copies);
+        pst_check_add(
+            check, "FORM1", PST_NONE, PST_NONE,
+            "zero = %u with version rule %u and %u copies of the model; zero = 2 and 3 need "
+            "version rule 1 and one copy",
+            plan->zero, plan->version_rule, plan->copies);
     }
 }
 

@@ -234,7 +234,9 @@ static inline const char *me_add_other(struct scene *scene)
     me_draw_call(scene, PST_C_SUM, &first, &n);
     rig_need(scene->rig, value->kind == PST_V_ACT || value->kind == PST_V_INPUT);
     scene->program->operands[first + 1 + rig_draw(scene->rig, 2)] = v;
-    scene->text = "is not a gradient";
+    scene->text = scene->program->n_sections > 1
+                      ? NULL
+                      : "is not a gradient"; /* unrolled: it lives elsewhere */
     return "MEM2";
 }
 
@@ -252,7 +254,9 @@ static inline const char *me_adds_other(struct scene *scene)
     rig_need(scene->rig,
              drawn != PST_NONE && (value->kind == PST_V_ACT || value->kind == PST_V_INPUT));
     scene->program->operands[first + drawn] = v;
-    scene->text = "is not a gradient";
+    scene->text = scene->program->n_sections > 1
+                      ? NULL
+                      : "is not a gradient"; /* unrolled: it lives elsewhere */
     return "MEM2";
 }
 
@@ -263,7 +267,7 @@ static inline const char *me_sum_elsewhere(struct scene *scene)
     me_draw_call(scene, PST_C_SUM, &first, &n);
     rig_need(scene->rig, scene->program->values[v].kind != PST_V_DACT);
     scene->program->operands[first] = v;
-    scene->text = "which is not for a gradient";
+    scene->text = scene->program->n_sections > 1 ? NULL : "which is not for a gradient";
     return "MEM2";
 }
 

@@ -85,7 +85,7 @@ TEST(random_plans)
 {
     FINISHED_BY(rig_close) struct rig rig;
     const struct pst_cluster no_time = {.devices = RIG_MAX};
-    uint32_t n_sums = 0; /* of gradients inside passes */
+    uint32_t n_sums = 0, n_gathers = 0; /* plans that sum gradients, gather weights inside passes */
     struct pst_error err = {0};
     rig_open(&rig, "gpt", "layers=2 dim=8 heads=2 context=4 vocab=7", 99);
     print_message("seed 99\n");
@@ -94,8 +94,9 @@ TEST(random_plans)
         uint32_t n_steps = 1 + i % 3;
         struct pst_timeline *timeline = NULL;
         struct pst_sim_result result;
-        shape.zero = shape.replicas ? rig_draw(&rig, 3) : 0;
+        shape.zero = shape.replicas ? rig_draw(&rig, 4) : 0;
         n_sums += shape.zero == 2;
+        n_gathers += shape.zero == 3;
         rig_plan(&rig, &shape);
         if (i % 4 == 0) { /* all in no time: whatever is alive for no time at all still shows */
             rig.cost.cluster = &no_time;
@@ -115,7 +116,7 @@ TEST(random_plans)
         pst_timeline_destroy(timeline);
         rig_drop_plan(&rig);
     }
-    assert_true(n_sums > 5);
+    assert_true(n_sums > 5 && n_gathers > 5);
 }
 
 /* What is alive all the time. */

@@ -238,16 +238,20 @@ static double sums_ns(const struct pst_session *session, uint32_t id, uint64_t p
 {
     const struct pst_plan *plan = session->planned.plan;
     const struct pst_plan_stage *stage = &plan->stages[id];
+    const double m = stage->n_microbatches;
+    const double scatters =
+        (double)pst_plan_stage_scatter_ns(plan, session->graph, &session->cost, id);
     struct pst_pass_gathers gathers[PST_I_BW + 1];
     struct pst_cost_at at;
 
     pst_plan_gathers_of(plan, session->graph, &session->cost, id, gathers);
+    if (plan->zero >= 3) {
+        return scatters * m + (double)(gathers[PST_I_F].ns + gathers[PST_I_BW].ns) * m;
+    }
     return (double)pst_cost_allreduce_ns(
                pst_cost_on(&session->cost, stage->ranks, stage->n_ranks, &at),
                parameters * sizeof(float), pst_plan_replicas(stage)) +
-           (double)pst_plan_stage_scatter_ns(plan, session->graph, &session->cost, id) *
-               (stage->n_microbatches - 1) +
-           (double)(gathers[PST_I_F].ns + gathers[PST_I_BW].ns) * stage->n_microbatches;
+           scatters * (m - 1);
 }
 
 /* shares: of each device's compute in that of the busiest one. */
