@@ -11,6 +11,7 @@ static void check(struct rig *rig, uint32_t i, const char *name)
     struct rig_shape shape = rig_draw_shape(rig);
     rig_plan(rig, &shape);
     me_mutate_all(rig, memory_mutations, N_MEMORY_MUTATIONS, name);
+    me_mutate_all(rig, sum_mutations, N_SUM_MUTATIONS, name);
     me_mutate_all(rig, buffer_mutations, N_BUFFER_MUTATIONS, name);
 }
 
@@ -38,5 +39,6 @@ TEST(resnet)
 TEST(every_mutation)
 {
     me_print(memory_mutations, N_MEMORY_MUTATIONS);
+    me_print(sum_mutations, N_SUM_MUTATIONS);
     me_print(buffer_mutations, N_BUFFER_MUTATIONS);
 }

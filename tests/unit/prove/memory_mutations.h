@@ -267,16 +267,24 @@ static inline const char *me_sum_elsewhere(struct scene *scene)
     me_draw_call(scene, PST_C_SUM, &first, &n);
     rig_need(scene->rig, scene->program->values[v].kind != PST_V_DACT);
     scene->program->operands[first] = v;
-    scene->text = scene->program->n_sections > 1 ? NULL : "which is not for a gradient";
+    scene->text = "which is not for a gradient";
     return "MEM2";
 }
 
 static struct memory_mutation memory_mutations[] = {
-    ME(die_early),    ME(live_late),     ME(overlap),         ME(misalign),      ME(too_small),
-    ME(static_dies),  ME(wrong_peak),    ME(shrink_capacity), ME(lose_operand),  ME(wrong_operand),
-    ME(reorder_sums), ME(lose_sum),      ME(wrong_piece),     ME(wrong_samples), ME(add_other),
-    ME(adds_other),   ME(sum_elsewhere), ME(forget_send),     ME(write_to_sent),
+    ME(die_early),    ME(live_late),     ME(overlap),      ME(misalign),
+    ME(too_small),    ME(static_dies),   ME(wrong_peak),   ME(shrink_capacity),
+    ME(lose_operand), ME(wrong_operand), ME(reorder_sums), ME(lose_sum),
+    ME(wrong_piece),  ME(wrong_samples), ME(forget_send),  ME(write_to_sent),
 };
 #define N_MEMORY_MUTATIONS (sizeof memory_mutations / sizeof memory_mutations[0])
+
+/* Gradients of results are added by calls or kernels, which not every model needs. */
+static struct memory_mutation sum_mutations[] = {
+    ME(add_other),
+    ME(adds_other),
+    ME(sum_elsewhere),
+};
+#define N_SUM_MUTATIONS (sizeof sum_mutations / sizeof sum_mutations[0])
 
 #endif

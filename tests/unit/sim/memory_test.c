@@ -89,7 +89,7 @@ TEST(random_plans)
     struct pst_error err = {0};
     rig_open(&rig, "gpt", "layers=2 dim=8 heads=2 context=4 vocab=7", 99);
     print_message("seed 99\n");
-    for (uint32_t i = 0; i < 60; i++) {
+    for (uint32_t i = 0; i < 90; i++) {
         struct rig_shape shape = rig_draw_shape(&rig);
         uint32_t n_steps = 1 + i % 3;
         struct pst_timeline *timeline = NULL;
