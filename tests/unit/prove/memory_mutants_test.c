@@ -6,6 +6,14 @@
 #include "unit/prove/buffer_mutations.h"
 #include "unit/prove/memory_mutations.h"
 
+/* Gradients of results are added by calls or kernels, which not every model needs. */
+static struct memory_mutation sum_mutations[] = {
+    ME(add_other),
+    ME(adds_other),
+    ME(sum_elsewhere),
+};
+#define N_SUM_MUTATIONS (sizeof sum_mutations / sizeof sum_mutations[0])
+
 static void check(struct rig *rig, uint32_t i, const char *name)
 {
     struct rig_shape shape = rig_draw_shape(rig);

@@ -279,12 +279,4 @@ static struct memory_mutation memory_mutations[] = {
 };
 #define N_MEMORY_MUTATIONS (sizeof memory_mutations / sizeof memory_mutations[0])
 
-/* Gradients of results are added by calls or kernels, which not every model needs. */
-static struct memory_mutation sum_mutations[] = {
-    ME(add_other),
-    ME(adds_other),
-    ME(sum_elsewhere),
-};
-#define N_SUM_MUTATIONS (sizeof sum_mutations / sizeof sum_mutations[0])
-
 #endif
