@@ -113,9 +113,11 @@ static pst_status share_values(struct pst_exec *exec, uint32_t parameter, uint32
 
     for (uint32_t r = 0; r < exec->n_ranks && status == PST_OK; r++) {
         const struct pst_program_param *row = row_on(exec, r, parameter, of_rank);
-        const struct pst_shard shard = row == NULL           ? (struct pst_shard){0, 0}
-                                       : of_rank == PST_NONE ? row->shard
-                                                             : row->kept;
+        const bool kept =
+            of_rank != PST_NONE && exec->config.graph->params[parameter].dtype == PST_F32;
+        const struct pst_shard shard = row == NULL ? (struct pst_shard){0, 0}
+                                       : kept      ? row->kept
+                                                   : row->shard;
 
         if (shard.elems > 0) {
             memcpy(values + shard.first, all + r * elems + shard.first,

@@ -25,7 +25,7 @@ struct exec_param {
     struct pst_shard shard; /* the elements that the rank updates */
     float factor;           /* Muon: of lr */
     float *room;            /* likewise; shared by the parameters of a stage */
-    float *weights; /* master of the shard; f32: NULL, it is one of the versions, which are whole */
+    float *weights;         /* master of the shard; f32: NULL, it is one of the versions */
     uint32_t n_versions;
     void **versions;       /* that passes read, in turn (plan/program.h); f32: masters */
     float *grads[2];       /* of the shard, summed over all users, of even and odd batches */

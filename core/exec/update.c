@@ -124,7 +124,7 @@ struct pst_update exec_own_update(const struct exec_update *update, uint32_t kin
 
 /* Update `number` of the run goes where the version was that its gradient was made with, for nobody
    reads that any more. For f32 it is made in place, on a copy of the newest version. Other elements
-   than those of the shard come with GATHER. */
+   than those of the shard, where they are kept, come with GATHER. */
 static void update_param(const struct exec_update *update, const struct exec_param *param)
 {
     struct exec_rank *rank = update->rank;

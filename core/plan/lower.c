@@ -87,6 +87,8 @@ static void time_stages(struct pst_lowering *low)
 {
     const struct pst_plan *plan = low->plan;
     const uint32_t n = low->graph->slices;
+    struct pst_pass_gathers gathers[PST_I_BW + 1];
+    uint64_t sums = 0;
 
     low->pass_ns = pst_arena_array(&low->arena, (size_t)plan->n_stages * n, sizeof *low->pass_ns);
     low->together = pst_arena_array(&low->arena, plan->n_stages, sizeof *low->together);
@@ -94,12 +96,13 @@ static void time_stages(struct pst_lowering *low)
         low->together[s] = plan->copies == 1 && pst_plan_scattered_bytes(plan, low->graph, s) > 0;
     }
     for (uint32_t i = 0; i < plan->n_stages * n; i++) {
-        uint64_t *ns = low->pass_ns[i],
-                 sums = pst_plan_stage_scatter_ns(plan, low->graph, low->cost, i / n);
-        struct pst_pass_gathers gathers[PST_I_BW + 1];
+        uint64_t *ns = low->pass_ns[i];
 
         pst_plan_pass_ns(&plan->stages[i / n], low->graph, low->cost, i % n, true, ns);
-        pst_plan_gathers_of(plan, low->graph, low->cost, i / n, gathers);
+        if (i % n == 0) {
+            sums = pst_plan_stage_scatter_ns(plan, low->graph, low->cost, i / n);
+            pst_plan_gathers_of(plan, low->graph, low->cost, i / n, gathers);
+        }
         for (uint32_t op = PST_PASS_F; op <= PST_PASS_BW; op++) {
             ns[op] = pst_sat_add_ns(ns[op], gathers[op].ns);
         }

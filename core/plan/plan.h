@@ -230,7 +230,7 @@ struct pst_plan {
     uint32_t zero;   /* 1: each replica of a stage updates a piece of its parameters, and has the
                         optimizer's state of no other (shards.h); 2: and accumulates gradients of
                         no other, for which each pass that makes them sums them; 3: and keeps no other
-                        of what   passes read, which gather the rest; 0: all of them */
+                        of what passes read, which gather the rest; 0: all of them */
     uint32_t copies; /* of the whole model, on the same devices in another order; 1, 2 */
     /* Asynchronous: n batches run as fill, n - 1 times body, drain; micro-batch numbers (and
        samples) count from the first of the batch that the part closes (fill: of the first), so

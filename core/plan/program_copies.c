@@ -135,17 +135,19 @@ struct finisher {
     uint32_t *known;     /* [copy] the first tick in which the list knows that it has ended */
 };
 
-/* The n-th kernel call of a pass, or its first call if there are not so many. */
+/* The n-th kernel call of a pass, or if there are not so many, its first call but for gathers. */
 static uint32_t kernel_call(const struct pst_program *program, uint32_t instr, uint32_t n)
 {
     const struct pst_program_instr *list = &program->lists[instr];
+    uint32_t first = list->first_call;
 
     for (uint32_t c = list->first_call; c < list->first_call + list->n_calls; c++) {
         if (program->calls[c].kind == PST_C_KERNEL && n-- == 0) {
             return c;
         }
+        first += c == first && program->calls[c].kind == PST_C_GATHER;
     }
-    return list->first_call;
+    return first;
 }
 
 /* The call of pass `at` that stays for a copy: of its micro-batch's node the first that reads it,

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Meetings of ranks in a program: REDUCE sums the gradients of a stage over its replicas, SCATTER
- * one of them inside a pass, TIE those
- * of a tied parameter over its uses, GATHER brings the pieces of a stage's new weights together;
- * each among equal parts.
+ * one of them inside a pass, TIE those of a tied parameter over its uses; GATHER brings pieces of
+ * weights together, the new ones of a stage or those that a pass reads; each among equal parts.
  */
 #include "plan/program_build.h"
 #include "plan/program_classes.h"
@@ -130,9 +129,6 @@ const struct pst_program_meeting *pst_build_scatter(struct pst_builder *b, uint3
     struct pst_program_meeting *meeting;
     struct parts parts = {NULL, 0};
 
-    if (b->classes != NULL && b->classes->recording) {
-        return NULL;
-    }
     meeting = make_meeting(b, PST_MEET_SUM, stage);
     parts.rows = pst_arena_array(&b->program->arena, shards->n, sizeof *parts.rows);
     add_buffer(&parts, shards, parameter, scratch, b->graph->params[parameter].elems,

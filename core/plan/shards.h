@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Optimizer state that the ranks of a stage share (ZeRO 1: Rajbhandari et al., SC 2020,
- * section 5.1): which elements of each parameter a rank updates.
+ * Optimizer state, gradients and weights that the ranks of a stage share (ZeRO 1, 2, 3: Rajbhandari
+ * et al., SC 2020, section 5): which elements of each parameter a rank updates.
  *
  *   bucket      the parameters of a layer of the stage, in the order of use
  *     blocks    | w: 0 | w: 1 | w: 2 | w: 3 | b | v: 0 | v: 1 |      of PST_SHARD_BLOCK elements

@@ -58,19 +58,38 @@ static void fill_copies(const struct pst_plan *plan, uint32_t s,
     }
 }
 
+/* Operators, and the meetings of replicas inside passes. */
+static void time_stage(const struct pst_planner *planner, const struct pst_plan *plan, uint32_t s,
+                       struct pst_times *ret_times)
+{
+    const struct pst_plan_stage *stage = &plan->stages[s];
+    const struct pst_graph *graph = planner->in.graph;
+    struct pst_pass_gathers gathers[PST_I_BW + 1];
+    struct pst_cost_at at;
+
+    pst_cost_ops(pst_cost_on(planner->in.cost, stage->ranks, stage->n_ranks, &at), stage->nodes,
+                 stage->n_nodes, pst_plan_samples(stage), ret_times);
+    pst_plan_gathers_of(plan, graph, planner->in.cost, s, gathers);
+    ret_times->forward_ns = pst_sat_add_ns(ret_times->forward_ns, gathers[PST_I_F].ns);
+    ret_times->backward_input_ns =
+        pst_sat_add_ns(ret_times->backward_input_ns, gathers[PST_I_B].ns);
+    ret_times->backward_weight_ns =
+        pst_sat_add_ns(ret_times->backward_weight_ns,
+                       pst_sat_add_ns(gathers[PST_I_W].ns,
+                                      pst_plan_stage_scatter_ns(plan, graph, planner->in.cost, s)));
+}
+
 /* Costs of one stage, and the room that it leaves for activations. */
 static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan *plan, uint32_t s,
                              struct question *q, struct pst_error *err)
 {
     const struct pst_plan_stage *stage = &plan->stages[s];
     const struct pst_stage_question question = pst_planner_question(plan, s);
-    struct pst_cost_at at;
     struct pst_schedule_stage made, *row = &made;
     uint32_t samples = pst_plan_samples(stage);
     struct pst_stage_view view;
     const struct pst_stage_node *nodes;
     struct pst_times times;
-    struct pst_pass_gathers gathers[PST_I_BW + 1];
     uint64_t work = 0;
     uint32_t *replayed = pst_arena_array(&q->asked.arena, stage->n_nodes, sizeof *replayed);
     bool split;
@@ -83,18 +102,14 @@ static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan 
     }
     nodes = pst_view_build(planner, &question, &view);
     pst_plan_replayed(stage, planner->in.graph, replayed);
-    pst_cost_ops(pst_cost_on(planner->in.cost, stage->ranks, stage->n_ranks, &at), stage->nodes,
-                 stage->n_nodes, samples, &times);
-    pst_plan_gathers_of(plan, planner->in.graph, planner->in.cost, s, gathers);
+    time_stage(planner, plan, s, &times);
     *row = (struct pst_schedule_stage){
         .microbatch_size = stage->microbatch_size / plan->copies,
         .n_microbatches = stage->n_microbatches,
         .k = stage->k,
-        .forward_ns = times.forward_ns + gathers[PST_I_F].ns,
-        .backward_input_ns = times.backward_input_ns + gathers[PST_I_B].ns,
-        .backward_weight_ns =
-            times.backward_weight_ns + gathers[PST_I_W].ns +
-            pst_plan_stage_scatter_ns(plan, planner->in.graph, planner->in.cost, s),
+        .forward_ns = times.forward_ns,
+        .backward_input_ns = times.backward_input_ns,
+        .backward_weight_ns = times.backward_weight_ns,
         .saved_bytes = view.input_bytes,
         .input_bytes = view.input_bytes,
     };

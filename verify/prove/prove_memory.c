@@ -10,7 +10,7 @@
 
 #include "base/memory.h"
 
-/* SCATTER has a meeting, no other call has one. */
+/* SCATTER and GATHER have a meeting, no other call has one. */
 static bool meeting_in_range(const struct pst_program *program, const struct pst_program_call *call)
 {
     const struct pst_program_meeting *meeting = call->meeting;

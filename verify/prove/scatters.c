@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ZeRO 2: SCATTER sums a gradient of one use of a parameter in pieces over the replicas of a stage,
- * inside a W or BW, and each of them adds its piece to what it has. SHARD2: each gradient of such a
- * parameter, whole, is summed so, once, and nothing else makes its accumulators. NUM1: in the order
- * of the micro-batches; of an empty piece too, for whose sums the others need the rank. COMM4: all
- * ranks of a stage do the same in one order, between the same conversions. As LIVE finds that they
- * begin these passes together, the k-th meeting of one is the k-th of all, and nobody waits
- * forever.
+ * ZeRO 2 and 3: SCATTER sums a gradient of one use of a parameter in pieces over the replicas of a
+ * stage, inside a W or BW, and each of them adds its piece to what it has. SHARD2: each gradient of
+ * such a parameter, whole, is summed so, once, and nothing else makes its accumulators. NUM1: in
+ * the order of the micro-batches; of an empty piece too, for whose sums the others need the rank.
+ * COMM4: all ranks of a stage do the same in one order, between the same conversions. As LIVE finds
+ * that they begin these passes together, the k-th meeting of one is the k-th of all, and nobody
+ * waits forever.
  */
 #include "base/hash.h"
 #include "graph/split.h"

@@ -28,7 +28,7 @@ enum pst_lane {
 
 struct pst_span {
     uint64_t start_ns, end_ns;
-    uint64_t bytes;       /* transfers, copies, reductions, also those inside passes (ZeRO 2) */
+    uint64_t bytes;       /* transfers, copies, reductions, also those inside passes (ZeRO 2, 3) */
     uint64_t stall_ns;    /* passes: the part of it in which it stood still for copies */
     uint32_t rank, instr; /* instruction of the rank's list, or PST_NONE */
     uint32_t stage;       /* passes and STEP; transfers: the sending stage */

@@ -253,6 +253,7 @@ struct world {
     struct abort_message abort_in;
     MPI_Request beat_request, abort_request;
     MPI_Request *beat_sends, *abort_sends;
+    uint64_t turned_ns, stood_ns; /* the communicator's last turn; one that came late */
     uint64_t beaten_ns, gone_looked_ns;
     bool open, told; /* there is a transport; a beat had something to tell of */
 };

@@ -18,6 +18,7 @@
 bool mpi_watch_begin(struct world *world)
 {
     world->beat_request = world->abort_request = MPI_REQUEST_NULL;
+    world->turned_ns = pst_now_ns();
     world->beat_ns = world->stall_ns / 8 < SECOND ? world->stall_ns / 8 : SECOND;
     return MPI_Irecv(&world->beat_in, (int)sizeof world->beat_in, MPI_BYTE, MPI_ANY_SOURCE,
                      TAG_BEAT, world->comm, &world->beat_request) == MPI_SUCCESS &&
@@ -144,14 +145,22 @@ void mpi_give_up_memory(struct world *world)
     mpi_abort(world, world->rank, &error);
 }
 
+/* Was the process stopped until now, or a moment ago? */
+static bool has_stood(const struct world *world)
+{
+    const uint64_t now = pst_now_ns();
+
+    return now - world->turned_ns > world->stall_ns / 2 ||
+           (world->stood_ns > 0 && now - world->stood_ns < 2 * world->beat_ns);
+}
+
 static bool carry_aborts(struct world *world)
 {
     bool send;
 
     if (!atomic_load(&world->aborted) && mpi_ended(world, &world->abort_request)) {
         world->abort_in.why[sizeof world->abort_in.why - 1] = '\0';
-        atomic_store(&world->stood,
-                     pst_now_ns() > world->beaten_ns + world->beat_ns + world->stall_ns / 2);
+        atomic_store(&world->stood, has_stood(world));
         abort_here(world, &world->abort_in, NULL);
         return true;
     }
@@ -170,17 +179,18 @@ static bool carry_aborts(struct world *world)
 
 bool mpi_watch_progress(struct world *world)
 {
-    bool soon = world->open && !world->told && FIRST_NS < world->beat_ns;
-    bool moved = carry_aborts(world); /* first: the next beat hides that this process stood still */
     uint64_t now = pst_now_ns();
+    bool soon = world->open && !world->told && FIRST_NS < world->beat_ns;
 
+    world->stood_ns = now - world->turned_ns > world->stall_ns / 2 ? now : world->stood_ns;
+    world->turned_ns = now;
     take_beats(world, now);
     mpi_gone_progress(world, now);
     if (now - world->beaten_ns >= (soon ? FIRST_NS : world->beat_ns)) {
         world->beaten_ns = now;
         send_beats(world, now);
     }
-    return moved;
+    return carry_aborts(world);
 }
 
 pst_status mpi_fail_aborted(struct world *world, struct pst_error *err)
