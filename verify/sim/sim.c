@@ -282,8 +282,8 @@ static bool take_instr(struct pst_sim *sim, struct pst_sim_rank *state)
 {
     const struct pst_instr *instr = &state->list[state->pc];
 
-    if (is_asking(state, PST_SIM_CORE)) {
-        return false; /* the pass before it has not begun */
+    if (is_asking(state, PST_SIM_CORE) || state->is_through) {
+        return false; /* the pass before it has not begun, or not ended on others */
     }
     if (instr->op == PST_I_OFFLOAD || instr->op == PST_I_FETCH) {
         return pst_sim_copy(sim, state, state->pc);
@@ -368,20 +368,44 @@ static void advance(struct pst_sim *sim, uint32_t rank)
     }
 }
 
+/* A pass in which ranks meet ends on all of them when the last has had a core for it. */
+static void end_together(struct pst_sim *sim, const uint32_t *ranks, uint32_t n)
+{
+    uint64_t end = 0;
+
+    for (uint32_t i = 0; i < n; i++) {
+        const struct pst_sim_rank *other = &sim->ranks[ranks[i]];
+
+        if (!other->is_through) {
+            return;
+        }
+        end = pst_later(end, other->now);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        struct pst_sim_rank *other = &sim->ranks[ranks[i]];
+
+        other->is_through = false;
+        other->now = end;
+        pst_sim_finish(other, other->pc - 1, other->begun, end);
+        wake_rank(sim, ranks[i]);
+    }
+}
+
 /* The pass that the rank has come to has the core that is free first. */
 static void run_on_core(struct pst_sim *sim, uint32_t rank, uint64_t asked_ns)
 {
     struct pst_sim_rank *state = &sim->ranks[rank];
-    uint32_t at = state->pc - 1, core = 0;
-    uint64_t start;
+    const uint32_t at = state->pc - 1, *ranks = &rank;
+    const uint32_t n = find_meeting(sim, state, &state->list[at], &ranks);
+    uint32_t core = 0;
 
     for (uint32_t c = 1; c < sim->n_cores; c++) {
         core = sim->core_free[c] < sim->core_free[core] ? c : core;
     }
-    state->now = start = pst_later(asked_ns, sim->core_free[core]);
+    state->now = state->begun = pst_later(asked_ns, sim->core_free[core]);
     state->now = sim->core_free[core] = pst_sim_run_pass(sim, state, at);
-    pst_sim_finish(state, at, start, state->now);
-    wake_rank(sim, rank);
+    state->is_through = true;
+    end_together(sim, ranks, n > 0 ? n : 1);
 }
 
 /* The earliest; of several that of the lowest rank. */

@@ -55,6 +55,8 @@ struct pst_sim_rank {
     uint64_t *until;    /* per call, while a pass is timed; else 0 */
     uint64_t now;
     bool at_pass, together; /* at a pass that others begin with it; they begin it at `now` */
+    bool is_through;        /* it has had a core for a pass that has not ended on others */
+    uint64_t begun;         /* that pass */
     uint32_t arrived_at;    /* collective that this rank has come to, PST_NONE: none */
     bool queued_up, ended;
     struct pst_sim_request {

@@ -49,6 +49,22 @@ TEST(begin_together)
     rig_close(&rig);
 }
 
+/* On one core the passes take turns, and none has ended before the other has met it. */
+TEST(ends_together)
+{
+    open_replicas(0, pair, 2, 2);
+    const struct pst_instr list[] = {pass(PST_I_W, 0, 0), pass(PST_I_F, 0, 0)};
+    set_list(&rig, 0, list, 2);
+    set_list(&rig, 1, list, 2);
+    rig.cost.side_by_side = 1;
+    must_run();
+    EXPECT(0, 0, 0, 15000);
+    EXPECT(1, 0, 7500, 15000);
+    EXPECT(0, 1, 15000, 16000);
+    EXPECT(1, 1, 16000, 17000);
+    rig_close(&rig);
+}
+
 /* One replica has nobody to meet. */
 TEST(alone)
 {
