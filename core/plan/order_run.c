@@ -201,9 +201,11 @@ static struct pst_order_need missing_need(const struct work *w, uint32_t device)
 
     if (w->fronts[device].arrived) {
         const uint32_t *group = group_of(w, device, &n);
+        const uint32_t absent = find_absent(w, device, group, n);
 
-        need.at =
-            (struct pst_order_place){find_absent(w, device, group, n), w->fronts[device].position};
+        if (w->fronts[absent].position < w->run->n_passes[absent]) {
+            need.at = (struct pst_order_place){absent, w->fronts[absent].position};
+        }
         need.pass = *next_pass(w, device);
         return need;
     }

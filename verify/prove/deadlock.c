@@ -211,8 +211,10 @@ static bool come_to_pass(struct pst_live *live, uint32_t rank)
         return false;
     }
     for (uint32_t i = 0; i < n; i++) {
-        live->ranks[ranks[i]].at_pass = false;
-        finish_instr(live, ranks[i], live->ranks[ranks[i]].pc);
+        if (live->ranks[ranks[i]].at_pass) { /* once, where an illegal plan has a rank twice */
+            live->ranks[ranks[i]].at_pass = false;
+            finish_instr(live, ranks[i], live->ranks[ranks[i]].pc);
+        }
     }
     return true;
 }

@@ -347,6 +347,8 @@ static void open_zero(const struct pst_job *job, bool has_replicas, struct pst_c
         pst_arena_array(&set->arena, sizeof labels / sizeof *labels, sizeof *values);
     uint32_t n = 1;
 
+    _Static_assert(PST_SPACE_MOST <= UINT32_MAX / (sizeof labels / sizeof *labels),
+                   "the values of zero are opened after the limit was looked at");
     values[0] = zero->values[0];
     for (int i = 0; i <= most; i++) {
         if (i != job->parallel.zero) {
