@@ -271,7 +271,9 @@ static void add_two(const float *a, const float *b, float *const *results, uint3
 {
     float *one = results[0], *other = results[n_results - 1];
 
+#ifndef __clang__
 #pragma GCC ivdep
+#endif
     for (uint64_t i = 0; i < n; i++) {
         const float sum = a[i] + b[i];
 
