@@ -12,7 +12,7 @@
 
 enum { PST_GATHERED_BUCKETS = 2 };
 
-/* The buckets that are there, as a pass goes on. One thread. */
+/* Tells which buckets a pass has gathered so far. One thread. */
 struct pst_gathers {
     const struct pst_plan *plan;
     const struct pst_graph *graph;

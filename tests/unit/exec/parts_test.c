@@ -34,7 +34,7 @@ static void hold_run(void *context, uint64_t whole, uint64_t own, uint64_t n)
     }
 }
 
-/* Of replicas that keep pieces, all of one part together have what a part has. */
+/* All replicas of a part together keep its weights: each has a piece of them. */
 static void hold_pieces(struct real *split, uint32_t parameter, float *values,
                         struct holding *holding)
 {

@@ -21,7 +21,7 @@ static const struct layout layouts[] = {
 
 static uint32_t n_empty, n_pieces, n_whole; /* of what ranks keep */
 
-/* What follows from plan and graph about operators and parameters. */
+/* Fills the tables that plan and graph imply for operators and parameters. */
 struct facts {
     uint32_t *replicas; /* [operator] */
     bool *inside;       /* [parameter] */

@@ -125,7 +125,7 @@ static inline const char *me_gather_named(struct scene *scene)
     return "SHARD3";
 }
 
-/* Of one parameter the last piece. */
+/* A GATHER lacks the last piece of a parameter. */
 static inline const char *me_gather_short(struct scene *scene)
 {
     struct pst_program_meeting *meeting = me_draw_bucket(scene);
@@ -203,7 +203,7 @@ static inline const char *me_gather_order(struct scene *scene)
     return "COMM4";
 }
 
-/* The same parameter again, directly after itself or after others. */
+/* A GATHER brings a parameter again, directly after itself or after others. */
 static inline const char *me_gather_again(struct scene *scene)
 {
     struct pst_program_meeting *meeting = me_draw_bucket(scene);
@@ -356,7 +356,7 @@ static inline const char *me_gather_apart(struct scene *scene)
 
 /* --- what the rank brings ---------------------------------------------------------------------*/
 
-/* Of a part that the rank owns, or one that it does not. */
+/* Draws the source of a part that the rank owns, or of one that it does not own. */
 static inline uint32_t *me_draw_source(struct scene *scene, bool own)
 {
     const struct pst_program_meeting *meeting = me_draw_bucket(scene);
@@ -386,7 +386,7 @@ static inline const char *me_source_none(struct scene *scene)
     return "SHARD3";
 }
 
-/* What another owns, as if it were the rank's. */
+/* The rank brings a part that another one owns. */
 static inline const char *me_source_more(struct scene *scene)
 {
     uint32_t *source = me_draw_source(scene, false);
@@ -666,7 +666,7 @@ static inline const char *me_kept_empty(struct scene *scene)
     return "MEM2";
 }
 
-/* What STEP updates is not what passes gather: the optimizer's state, as a second master. */
+/* STEP updates another buffer than passes gather: the optimizer's state, as a second master. */
 static inline const char *me_kept_twice(struct scene *scene)
 {
     struct pst_program_param *row = me_draw_kept(scene);

@@ -16,7 +16,7 @@ static struct {
     uint32_t alone;                          /* stages of one replica */
 } n;
 
-/* Of one pass: its GATHERs, and what its kernels read otherwise. */
+/* Counts the GATHERs of one pass, and its reads of other weights. */
 static void count_pass(const struct rig *rig, const struct pst_program *program, uint32_t instr)
 {
     const struct pst_program_instr *list = &program->lists[instr];
@@ -54,7 +54,7 @@ static void count(const struct rig *rig)
     }
 }
 
-/* What no rank gathers: they agree, and yet it is not there. */
+/* No rank gathers a parameter: all agree, and yet it is not there. */
 static void lose_everywhere(struct rig *rig)
 {
     const uint32_t p = rig_draw(rig, rig->graph->n_params);

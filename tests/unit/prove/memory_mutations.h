@@ -240,7 +240,7 @@ static inline const char *me_add_other(struct scene *scene)
     return "MEM2";
 }
 
-/* The same inside a kernel. */
+/* A kernel adds something that is no gradient to one. */
 static inline const char *me_adds_other(struct scene *scene)
 {
     uint32_t first = 0, n = 0, v = me_draw_value(scene, me_is_lasting), drawn = PST_NONE;
