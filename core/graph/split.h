@@ -27,17 +27,21 @@ enum pst_convert {
     PST_CONVERT_GATHER = 4,  /* split to fanned; F: all parts in their order; B: its own part of the
                                 sum */
     PST_CONVERT_SCATTER = 5, /* partial to split; F: its own part of the sum; B: all parts */
+    PST_CONVERT_EXCHANGE = 6, /* split to split along another axis, of a sample of as many blocks as
+                                 there are parts; F and B: block i is the own block of part i */
     PST_CONVERTS
 };
 
 /* The work of a pass (0 F, 1 B) of a conversion. Parts meet in a sum or a gather. */
 enum pst_convert_work {
-    PST_WORK_NONE = 0,   /* B: the gradient is dy itself */
-    PST_WORK_COPY = 1,   /* result := operand */
-    PST_WORK_CUT = 2,    /* result := the own n-th of each sample of the operand */
-    PST_WORK_SUM = 3,    /* result := the sum of the operands of all parts, in their order */
-    PST_WORK_GATHER = 4, /* of each sample: result := the operands of all parts, in their order */
-    PST_WORK_SCATTER = 5 /* of each sample: result := the own n-th of what SUM makes */
+    PST_WORK_NONE = 0,    /* B: the gradient is dy itself */
+    PST_WORK_COPY = 1,    /* result := operand */
+    PST_WORK_CUT = 2,     /* result := the own n-th of each sample of the operand */
+    PST_WORK_SUM = 3,     /* result := the sum of the operands of all parts, in their order */
+    PST_WORK_GATHER = 4,  /* of each sample: result := the operands of all parts, in their order */
+    PST_WORK_SCATTER = 5, /* of each sample: result := the own n-th of what SUM makes */
+    PST_WORK_EXCHANGE = 6 /* of each sample: block i of the result := the block of part i's operand
+                             with the own number */
 };
 
 static inline enum pst_convert_work pst_convert_work(const struct pst_op *op, uint32_t pass)
@@ -49,6 +53,7 @@ static inline enum pst_convert_work pst_convert_work(const struct pst_op *op, ui
         [PST_CONVERT_CUT] = {PST_WORK_CUT, PST_WORK_GATHER},
         [PST_CONVERT_GATHER] = {PST_WORK_GATHER, PST_WORK_SCATTER},
         [PST_CONVERT_SCATTER] = {PST_WORK_SCATTER, PST_WORK_GATHER},
+        [PST_CONVERT_EXCHANGE] = {PST_WORK_EXCHANGE, PST_WORK_EXCHANGE},
     };
 
     return pass < 2 ? (enum pst_convert_work)work[op->convert][pass] : PST_WORK_NONE;
