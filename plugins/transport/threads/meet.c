@@ -4,8 +4,8 @@
  * begins when it is at the head of every member's. Whoever waits for it then takes pieces of it
  * until none is left, so a member that has better things to do holds up nobody. An element is
  * summed by one thread in the order of its terms and written into the results of those who get it:
- * the bits depend neither on who does it nor on the pieces, and no scratch is needed. A gather is
- * the same without the sum.
+ * the bits depend neither on who does it nor on the pieces, and no scratch is needed. A gather and
+ * an exchange are the same without the sum.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -71,7 +71,7 @@ static bool same_meeting(const struct pst_meeting *a, const struct pst_meeting *
         return false;
     }
     for (uint32_t i = 0; i < a->n_parts; i++) {
-        if (a->parts[i].elems != b->parts[i].elems || a->parts[i].owner != b->parts[i].owner) {
+        if (!inorder_same_part(a, &a->parts[i], &b->parts[i])) {
             return false;
         }
     }
@@ -327,8 +327,10 @@ static void sum_block(const struct post *first, uint32_t part, uint64_t at, uint
 
         inorder_add(sum, term + at, t, n_terms, n / pst_meeting_size(meeting), meeting->dtype);
     }
-    if (meeting->kind == PST_MEET_GATHER) {
-        result = (char *)post_at(first, meeting->parts[part].owner)->meeting.parts[part].dst + at;
+    if (meeting->kind != PST_MEET_SUM) {
+        const struct post *owner = post_at(first, meeting->parts[part].owner);
+
+        result = (const char *)inorder_brought(&owner->meeting.parts[part], 0) + at;
     }
     for (const struct post *post = first; post != NULL; post = post->after) {
         if (inorder_gets(meeting, part, member++)) {
