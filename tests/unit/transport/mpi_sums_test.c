@@ -5,6 +5,7 @@
  */
 #include "unit/transport/mpi_ranks.h"
 
+#include "unit/transport/exchange.h"
 #include "unit/transport/lanes.h"
 
 /* --- sums --- */
@@ -158,6 +159,17 @@ static void owners(void)
     }
 }
 
+/* In one round; in several, whose ends cut blocks. */
+static void exchange(void)
+{
+    const struct ranked self = self_of(2);
+
+    EXPECT(exchange_both(&self, 1) == 0);
+    EXPECT(exchange_both(&self, 5003) == 0);
+    EXPECT(exchange_both(&self, 400009) == 0);
+    EXPECT(exchange_misuse(&self) == 0);
+}
+
 static void lanes(void)
 {
     const struct ranked self = self_of(LANES_OPEN);
@@ -211,10 +223,11 @@ static void misfit(void)
     struct pst_error err = {0};
     double values[3] = {0};
 
-    for (uint32_t which = 0; which < OWNED_UNLIKE; which++) {
+    for (uint32_t which = 0; which <= OWNED_UNLIKE; which++) {
         const struct ranked self = self_of(1);
 
-        EXPECT(owned_unlike(&self, which, &err) == PST_ERR_BUG);
+        EXPECT((which < OWNED_UNLIKE ? owned_unlike(&self, which, &err)
+                                     : exchange_unlike(&self, &err)) == PST_ERR_BUG);
         EXPECT(strcmp(err.kind, "transport.size") == 0);
         err = (struct pst_error){0};
     }
@@ -231,6 +244,9 @@ RANKS_TEST(test_owners_of_two, "owners", 2)
 RANKS_TEST(test_owners_of_three, "owners", 3)
 RANKS_TEST(test_owners_of_four, "owners", 4)
 RANKS_TEST(test_owners_of_five, "owners", 5)
+RANKS_TEST(test_exchange_of_two, "exchange", 2)
+RANKS_TEST(test_exchange_of_three, "exchange", 3)
+RANKS_TEST(test_exchange_of_four, "exchange", 4)
 RANKS_TEST(test_lanes_of_two, "lanes", 2)
 RANKS_TEST(test_lanes_of_three, "lanes", 3)
 RANKS_TEST(test_lanes_of_five, "lanes", 5)
@@ -238,8 +254,8 @@ RANKS_TEST(test_types, "by_hand", 3)
 RANKS_TEST(test_misfit, "misfit", 2)
 RANKS_TEST(test_stall, "stall", 3)
 
-static const struct rank_case cases[] = {{"healthy", healthy}, {"owners", owners}, {"lanes", lanes},
-                                         {"by_hand", by_hand}, {"misfit", misfit}, {"stall", stall},
-                                         {NULL, NULL}};
+static const struct rank_case cases[] = {
+    {"healthy", healthy}, {"owners", owners}, {"lanes", lanes}, {"exchange", exchange},
+    {"by_hand", by_hand}, {"misfit", misfit}, {"stall", stall}, {NULL, NULL}};
 
 RANKS_MAIN(cases)
