@@ -3,6 +3,8 @@
  * Sums of the `mpi` transport, held against sums worked out here, bit for bit, in an order that no
  * other would give the same result as.
  */
+#include <dlfcn.h>
+
 #include "unit/transport/mpi_ranks.h"
 
 #include "unit/transport/exchange.h"
@@ -159,6 +161,46 @@ static void owners(void)
     }
 }
 
+/* Bytes of messages that are longer than heads and signs of life. The transport calls this instead
+   of the library's function, since the program exports it; types of MPI pass through as they are.
+ */
+enum { LONG_MESSAGE = 4096 };
+
+static uint64_t sent_bytes;
+
+int MPI_Isend(const void *data, int n, void *type, int to, int tag, void *comm, void *request);
+
+int MPI_Isend(const void *data, int n, void *type, int to, int tag, void *comm, void *request)
+{
+    static int (*isend)(const void *, int, void *, int, int, void *, void *);
+
+    if (isend == NULL) {
+        *(void **)&isend = dlsym(RTLD_DEFAULT, "PMPI_Isend");
+    }
+    sent_bytes += n >= LONG_MESSAGE ? (uint64_t)n : 0;
+    return isend(data, n, type, to, tag, comm, request);
+}
+
+/* What goes to another member goes there once, and nowhere else. */
+static void exchange_sends(uint64_t base)
+{
+    static struct exchange one;
+    uint64_t expected = 0;
+    pst_request request;
+
+    exchange_fill(&one, me, n_ranks, base);
+    for (uint32_t p = 0; p < one.meeting.n_parts; p++) {
+        const struct pst_meet_part *part = &one.parts[p];
+
+        expected += part->owner == one.me && part->to != one.me ? part->elems : 0;
+    }
+    sent_bytes = 0;
+    EXPECT(ops->meet(transport, me, &one.meeting, &request) == PST_OK);
+    EXPECT(ops->wait(transport, me, request, NULL) == PST_OK);
+    EXPECT(exchange_wrong(&one) == 0);
+    EXPECT(sent_bytes == expected && expected >= base);
+}
+
 /* In one round; in several, whose ends cut blocks. */
 static void exchange(void)
 {
@@ -166,7 +208,8 @@ static void exchange(void)
 
     EXPECT(exchange_both(&self, 1) == 0);
     EXPECT(exchange_both(&self, 5003) == 0);
-    EXPECT(exchange_both(&self, 400009) == 0);
+    EXPECT(exchange_both(&self, 200009) == 0);
+    exchange_sends(5003);
     EXPECT(exchange_misuse(&self) == 0);
 }
 
