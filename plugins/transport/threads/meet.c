@@ -339,16 +339,23 @@ static void sum_block(const struct post *first, uint32_t part, uint64_t at, uint
     }
 }
 
-static void sum_piece(const struct gathering *gathering, uint64_t piece)
+/* Where a thread's last piece was: its next one is after that. */
+struct place {
+    uint32_t part;
+    uint64_t first; /* the part's first piece */
+};
+
+static void sum_piece(const struct gathering *gathering, uint64_t piece, struct place *place)
 {
     const struct pst_meeting *meeting = &gathering->first->meeting;
     uint64_t begin, end;
-    uint32_t part = 0;
+    uint32_t part;
 
-    for (; piece >= pieces_of(meeting, part); part++) {
-        piece -= pieces_of(meeting, part);
+    while (piece - place->first >= pieces_of(meeting, place->part)) {
+        place->first += pieces_of(meeting, place->part++);
     }
-    begin = piece * PIECE;
+    part = place->part;
+    begin = (piece - place->first) * PIECE;
     end = bytes_of(meeting, part) - begin < PIECE ? bytes_of(meeting, part) : begin + PIECE;
     for (uint64_t at = begin; at < end; at += BLOCK) {
         sum_block(gathering->first, part, at, end - at < BLOCK ? end - at : BLOCK);
@@ -359,9 +366,10 @@ static void sum_piece(const struct gathering *gathering, uint64_t piece)
 static void help(struct pst_transport *transport, struct gathering *gathering)
 {
     uint64_t n = gathering->n_pieces, piece;
+    struct place place = {0, 0};
 
     while ((piece = atomic_fetch_add_explicit(&gathering->taken, 1, memory_order_relaxed)) < n) {
-        sum_piece(gathering, piece);
+        sum_piece(gathering, piece, &place);
         if (atomic_fetch_add_explicit(&gathering->done, 1, memory_order_acq_rel) + 1 < n) {
             continue;
         }
