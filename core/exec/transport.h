@@ -113,12 +113,11 @@ enum pst_meet_lane {
 /*
  * A collective over ranks. PST_MEET_SUM: every part becomes the sum of its terms, left to right, in
  * f32 or f64, bit for bit equal on all members that take it; bf16 is added in f32 and rounded
- * once. A term is a source of a member. With owners
- * it is a reduce-scatter. PST_MEET_GATHER: every part becomes what its owner has, in all members'
- * `dst`; its elements are bytes, and src is NULL. PST_MEET_EXCHANGE: the same in the `dst` of
- * one member, from the one source of the owner; on others src is NULL. Parts have equal sizes,
- * owners and receivers on all members; n_src is the member's own, and 1 where it brings what is in
- * `dst`.
+ * once. A term is a source of a member. With owners it is a reduce-scatter. PST_MEET_GATHER: every
+ * part becomes what its owner has, in all members' `dst`; its elements are bytes, and src is NULL.
+ * PST_MEET_EXCHANGE: the same in the `dst` of one member, from the one source of the owner; on
+ * others src is NULL. Parts have equal sizes, owners and receivers on all members; n_src is the
+ * member's own, and 1 where it brings what is in `dst`.
  */
 struct pst_meeting {
     uint8_t kind;            /* enum pst_meet_kind, the same on all members */
@@ -163,7 +162,6 @@ static inline struct pst_meet_bytes pst_meeting_bytes(const struct pst_meeting *
         bytes.copied = (pst_meeting_elems(meeting) + meeting->n_members - 1) / meeting->n_members;
         return bytes;
     }
-
     for (uint32_t p = 0; p < meeting->n_parts; p++) {
         const struct pst_meet_part *part = &meeting->parts[p];
         const uint64_t n = part->elems * pst_meeting_size(meeting);

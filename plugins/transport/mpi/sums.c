@@ -4,9 +4,9 @@
  * its members tell each other what they have; a small one is told with it, and a sum is added up by
  * each of them. A large one goes in rounds: each member gets all terms of its share of the
  * elements, adds them up and, unless it is the share's owner, sends the result to the others. Of a
- * gather there are no terms: each sends what it owns. Of an exchange it sends each what is for that
- * one. An element is added up in the order of the
- * terms, left to right, wherever that is done, so its bits are those of every other transport.
+ * gather there are no terms: each sends what it owns, of an exchange to each other what is for that
+ * one. An element is added up in the order of the terms, left to right, wherever that is done, so
+ * its bits are those of every other transport.
  */
 #include "transport/mpi/module.h"
 
