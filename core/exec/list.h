@@ -34,7 +34,8 @@ struct exec_instr {
 /* A call in which the parts of a replica meet (graph/split.h), or replicas: SCATTER, GATHER. */
 struct exec_parts {
     struct pst_meeting meeting;
-    const void *own;     /* what the rank brings, sample by sample; SCATTER: its piece of the sum */
+    const void *own;     /* what the rank brings, sample by sample; SCATTER: its piece of the sum,
+                            which without a meeting the SCATTERs before it have made */
     const void **brings; /* GATHER: [part] likewise; NULL: another member brings it */
     uint32_t me;         /* which member it is */
 };

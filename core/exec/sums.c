@@ -60,18 +60,33 @@ const struct pst_meeting *exec_bind_meeting(struct exec_rank *rank, const struct
     return meeting;
 }
 
-/* Finds the pieces that the rank brings to a GATHER, or that it gets of a SCATTER. */
-static void bind_own(struct exec_rank *rank, const struct pst_program *program,
-                     const struct pst_program_meeting *from, struct exec_parts *parts)
+/* Finds the pieces that the rank brings to a GATHER. */
+static void bind_brings(struct exec_rank *rank, const struct pst_program *program,
+                        const struct pst_program_meeting *from, struct exec_parts *parts)
 {
+    parts->brings = pst_arena_array(&rank->memory, from->n_parts, sizeof *parts->brings);
     for (uint32_t p = 0; p < from->n_parts; p++) {
-        if (parts->meeting.parts[p].owner != parts->me) {
-            continue;
-        }
-        if (from->kind == PST_MEET_GATHER) {
+        if (from->parts[p].owner == parts->me) {
             parts->brings[p] = exec_value(rank, program, from->sources[p]);
-        } else {
-            parts->own = parts->meeting.parts[p].dst;
+        }
+    }
+}
+
+/* Finds the piece that the rank gets of what a SCATTER sums, by itself or in the meeting of one
+   before it. */
+static void bind_piece(struct exec_rank *rank, const struct pst_program *program, uint32_t call,
+                       struct exec_parts *parts)
+{
+    const uint32_t scratch = program->operands[program->calls[call].first_operand + 1];
+    const struct pst_program_meeting *from;
+
+    while (program->calls[call].meeting == NULL) {
+        call--; /* the proof has found one in this pass */
+    }
+    from = program->calls[call].meeting;
+    for (uint32_t p = 0; p < from->n_parts; p++) {
+        if (from->parts[p].value == scratch && from->members[from->parts[p].owner] == rank->index) {
+            parts->own = (const char *)exec_value(rank, program, scratch) + from->parts[p].begin;
         }
     }
 }
@@ -79,20 +94,23 @@ static void bind_own(struct exec_rank *rank, const struct pst_program *program,
 void exec_bind_replicas(struct exec_rank *rank, struct exec_list *list, uint32_t call)
 {
     const struct pst_program_meeting *from = list->program->calls[call].meeting;
-    const bool gather = from->kind == PST_MEET_GATHER;
+    const bool gather = list->program->calls[call].kind == PST_C_GATHER;
     struct exec_parts *parts = pst_arena_array(&rank->memory, 1, sizeof *parts);
 
-    bind_meeting(rank, list->program,
-                 gather ? "gather of weights" : "sum of a gradient over replicas", from,
-                 &parts->meeting);
-    parts->meeting.lane = PST_MEET_PARTS;
-    while (from->members[parts->me] != rank->index) {
-        parts->me++;
+    if (from != NULL) {
+        bind_meeting(rank, list->program,
+                     gather ? "gather of weights" : "sum of gradients over replicas", from,
+                     &parts->meeting);
+        parts->meeting.lane = PST_MEET_PARTS;
+        while (from->members[parts->me] != rank->index) {
+            parts->me++;
+        }
     }
     if (gather) {
-        parts->brings = pst_arena_array(&rank->memory, from->n_parts, sizeof *parts->brings);
+        bind_brings(rank, list->program, from, parts);
+    } else {
+        bind_piece(rank, list->program, call, parts);
     }
-    bind_own(rank, list->program, from, parts);
     list->parts[call] = parts;
 }
 
@@ -295,8 +313,13 @@ pst_status exec_meet_parts(struct exec_rank *rank, const struct exec_list *list,
     const struct exec_parts *parts = list->parts[call];
     const struct pst_program_call *from = &list->program->calls[call];
     pst_request request = 0;
-    pst_status status = exec_fault(rank, "meet", err);
+    pst_status status;
 
+    if (from->kind == PST_C_SCATTER && from->meeting == NULL) {
+        add_piece(rank, list, from, parts->own);
+        return PST_OK;
+    }
+    status = exec_fault(rank, "meet", err);
     if (status == PST_OK) {
         bring_own(rank, parts);
         status = post_meeting(rank, &parts->meeting, &request,

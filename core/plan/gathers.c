@@ -25,23 +25,31 @@ static bool is_there(const struct pst_gathers *gathers, uint32_t parameter)
     return number > gathers->before && number + PST_GATHERED_BUCKETS > gathers->n;
 }
 
-static uint32_t layer_at(const struct pst_gathers *gathers, const struct pst_plan_stage *stage,
-                         uint32_t node)
+/* Finds the nodes of the layer that `node` is in: [*ret_first, the returned one). */
+static uint32_t find_layer(const struct pst_graph *graph, const struct pst_plan_stage *stage,
+                           uint32_t node, uint32_t *ret_first)
 {
-    return gathers->graph->ops[stage->nodes[node]].layer;
+    const uint32_t layer = graph->ops[stage->nodes[node]].layer;
+    uint32_t end = node + 1;
+
+    while (node > 0 && graph->ops[stage->nodes[node - 1]].layer == layer) {
+        node--;
+    }
+    while (end < stage->n_nodes && graph->ops[stage->nodes[end]].layer == layer) {
+        end++;
+    }
+    *ret_first = node;
+    return end;
 }
 
 /* Lists the untied parameters of the layer that `node` is in. */
 static uint32_t list_layer(const struct pst_gathers *gathers, const struct pst_plan_stage *stage,
                            uint32_t node)
 {
-    const uint32_t layer = layer_at(gathers, stage, node);
+    const uint32_t end = find_layer(gathers->graph, stage, node, &node);
     uint32_t n = 0;
 
-    while (node > 0 && layer_at(gathers, stage, node - 1) == layer) {
-        node--;
-    }
-    for (; node < stage->n_nodes && layer_at(gathers, stage, node) == layer; node++) {
+    for (; node < end; node++) {
         const struct pst_op *op = &gathers->graph->ops[stage->nodes[node]];
 
         for (uint32_t i = 0; i < op->n_param; i++) {
@@ -71,4 +79,29 @@ uint32_t pst_gathers_need(struct pst_gathers *gathers, uint32_t stage, uint32_t 
     }
     *ret_bucket = gathers->bucket;
     return n;
+}
+
+bool pst_scatters_in_layer(const struct pst_plan *plan, const struct pst_graph *graph,
+                           uint32_t stage, uint32_t parameter)
+{
+    return graph->params[parameter].n_users == 1 && pst_plan_scatters(plan, stage, parameter);
+}
+
+bool pst_scatters_layer(const struct pst_plan *plan, const struct pst_graph *graph, uint32_t stage,
+                        uint32_t node, uint32_t *ret_end)
+{
+    uint32_t first, last = PST_NONE; /* the last that passes come to has the least number */
+
+    *ret_end = find_layer(graph, &plan->stages[stage], node, &first);
+    for (uint32_t at = first; at <= node && last == PST_NONE; at++) {
+        const struct pst_op *op = &graph->ops[plan->stages[stage].nodes[at]];
+
+        for (uint32_t i = 0; i < op->n_param; i++) {
+            if (op->param[i] != PST_NONE &&
+                pst_scatters_in_layer(plan, graph, stage, op->param[i])) {
+                last = at;
+            }
+        }
+    }
+    return last == node;
 }

@@ -4,6 +4,9 @@
  * section 5.3): before the first kernel that reads one, all parameters of its layer in the stage
  * come at once, or a tied one alone. Of these buckets the last PST_GATHERED_BUCKETS are there, and
  * what one operator reads; one that is read again after that is gathered again.
+ *
+ * The gradients of such a bucket are summed over the replicas at once, too (ZeRO 2), after the last
+ * operator of the layer that makes one; those of a tied parameter alone, after each of its users.
  */
 #ifndef PST_PLAN_GATHERS_H
 #define PST_PLAN_GATHERS_H
@@ -30,5 +33,14 @@ void pst_gathers_begin(struct pst_gathers *gathers);
    for that, 0: it is there, or is never gathered. *ret_bucket: which; good until the next call. */
 uint32_t pst_gathers_need(struct pst_gathers *gathers, uint32_t stage, uint32_t node,
                           uint32_t parameter, const uint32_t **ret_bucket);
+
+/* The operator at `node` of the stage is the last of its layer, in the order of backward passes,
+   with gradients of the bucket; *ret_end: the node after the first of them. The gradients are those
+   of pst_scatters_in_layer. */
+bool pst_scatters_layer(const struct pst_plan *plan, const struct pst_graph *graph, uint32_t stage,
+                        uint32_t node, uint32_t *ret_end);
+/* The replicas of the stage sum the gradients of the parameter with others of its layer. */
+bool pst_scatters_in_layer(const struct pst_plan *plan, const struct pst_graph *graph,
+                           uint32_t stage, uint32_t parameter);
 
 #endif

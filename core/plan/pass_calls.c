@@ -158,31 +158,58 @@ void pst_plan_pass_ns(const struct pst_plan_stage *stage, const struct pst_graph
 }
 
 /* All parts have this meeting at the same time; their replicas are in the same nodes. */
-uint64_t pst_plan_scatter_ns(const struct pst_plan *plan, const struct pst_graph *graph,
-                             const struct pst_cost_model *cost, uint32_t stage, uint32_t parameter)
+uint64_t pst_plan_scatter_ns(const struct pst_plan *plan, const struct pst_cost_model *cost,
+                             uint32_t stage, uint64_t bytes)
 {
     const struct pst_plan_stage *of = &plan->stages[stage];
-    const struct pst_meet_bytes bytes = {graph->params[parameter].elems * sizeof(float), 0};
+    const struct pst_meet_bytes added = {bytes, 0};
     const bool far = pst_cost_spans_nodes(cost, of->ranks, of->n_ranks);
     struct pst_cost_at at;
 
-    return pst_plan_scatters(plan, stage, parameter)
-               ? pst_cost_ring_ns(pst_cost_on(cost, of->ranks, of->n_ranks, &at),
-                                  pst_cost_shared_bytes(bytes, far, of->tensor),
-                                  pst_plan_replicas(of), far)
-               : 0;
+    return pst_cost_ring_ns(pst_cost_on(cost, of->ranks, of->n_ranks, &at),
+                            pst_cost_shared_bytes(added, far, of->tensor), pst_plan_replicas(of),
+                            far);
 }
 
-uint64_t pst_plan_op_scatter_ns(const struct pst_plan *plan, const struct pst_graph *graph,
-                                const struct pst_cost_model *cost, uint32_t stage, uint32_t op)
+/* Bytes of the gradients of a layer that are summed at once. */
+static uint64_t layer_bytes(const struct pst_plan *plan, const struct pst_graph *graph,
+                            uint32_t stage, uint32_t first, uint32_t end)
 {
-    const struct pst_op *of = &graph->ops[op];
+    uint64_t bytes = 0;
+
+    for (uint32_t n = first; n < end; n++) {
+        const struct pst_op *op = &graph->ops[plan->stages[stage].nodes[n]];
+
+        for (uint32_t i = 0; i < op->n_param; i++) {
+            const uint32_t p = op->param[i];
+
+            bytes += p != PST_NONE && pst_scatters_in_layer(plan, graph, stage, p)
+                         ? graph->params[p].elems * sizeof(float)
+                         : 0;
+        }
+    }
+    return bytes;
+}
+
+uint64_t pst_plan_node_scatter_ns(const struct pst_plan *plan, const struct pst_graph *graph,
+                                  const struct pst_cost_model *cost, uint32_t stage, uint32_t node)
+{
+    const struct pst_op *of = &graph->ops[plan->stages[stage].nodes[node]];
     uint64_t ns = 0;
+    uint32_t end;
 
     for (uint32_t i = 0; plan->zero >= 2 && i < of->n_param; i++) {
-        if (of->param[i] != PST_NONE) {
-            ns = pst_sat_add_ns(ns, pst_plan_scatter_ns(plan, graph, cost, stage, of->param[i]));
+        const uint32_t p = of->param[i];
+
+        if (p != PST_NONE && pst_plan_scatters(plan, stage, p) &&
+            !pst_scatters_in_layer(plan, graph, stage, p)) {
+            ns = pst_sat_add_ns(
+                ns, pst_plan_scatter_ns(plan, cost, stage, graph->params[p].elems * sizeof(float)));
         }
+    }
+    if (plan->zero >= 2 && pst_scatters_layer(plan, graph, stage, node, &end)) {
+        ns = pst_sat_add_ns(
+            ns, pst_plan_scatter_ns(plan, cost, stage, layer_bytes(plan, graph, stage, node, end)));
     }
     return ns;
 }
@@ -190,11 +217,10 @@ uint64_t pst_plan_op_scatter_ns(const struct pst_plan *plan, const struct pst_gr
 uint64_t pst_plan_stage_scatter_ns(const struct pst_plan *plan, const struct pst_graph *graph,
                                    const struct pst_cost_model *cost, uint32_t stage)
 {
-    const struct pst_plan_stage *of = &plan->stages[stage];
     uint64_t ns = 0;
 
-    for (uint32_t n = 0; plan->zero >= 2 && n < of->n_nodes; n++) {
-        ns = pst_sat_add_ns(ns, pst_plan_op_scatter_ns(plan, graph, cost, stage, of->nodes[n]));
+    for (uint32_t n = 0; plan->zero >= 2 && n < plan->stages[stage].n_nodes; n++) {
+        ns = pst_sat_add_ns(ns, pst_plan_node_scatter_ns(plan, graph, cost, stage, n));
     }
     return ns;
 }

@@ -29,14 +29,14 @@ struct pst_pass_calls {
 void pst_pass_calls_init(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                          struct pst_arena *arena, struct pst_pass_calls ret_passes[PST_I_BW + 1]);
 
-/* Time in which the gradient of one use of a parameter is summed over the replicas inside a pass,
-   each of which has its piece of the sum; 0 where they do not (shards.h). */
-uint64_t pst_plan_scatter_ns(const struct pst_plan *plan, const struct pst_graph *graph,
-                             const struct pst_cost_model *cost, uint32_t stage, uint32_t parameter);
-/* That of all parameters whose gradients W of an operator of the stage makes. */
-uint64_t pst_plan_op_scatter_ns(const struct pst_plan *plan, const struct pst_graph *graph,
-                                const struct pst_cost_model *cost, uint32_t stage, uint32_t op);
-/* That of all operators: of W or BW of a micro-batch, where these come in the order of their sums.
+/* Time in which so many bytes of gradients are summed over the replicas of a stage inside a pass,
+   each of which has its piece of the sum. */
+uint64_t pst_plan_scatter_ns(const struct pst_plan *plan, const struct pst_cost_model *cost,
+                             uint32_t stage, uint64_t bytes);
+/* That of all such sums directly after W of a node of the stage (gathers.h). */
+uint64_t pst_plan_node_scatter_ns(const struct pst_plan *plan, const struct pst_graph *graph,
+                                  const struct pst_cost_model *cost, uint32_t stage, uint32_t node);
+/* That of all nodes: of W or BW of a micro-batch, where these come in the order of their sums.
  */
 uint64_t pst_plan_stage_scatter_ns(const struct pst_plan *plan, const struct pst_graph *graph,
                                    const struct pst_cost_model *cost, uint32_t stage);

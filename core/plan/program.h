@@ -90,7 +90,8 @@ enum pst_call_kind {
     PST_C_ACCUMULATE = 3, /* out[0] += in[0], elems floats */
     PST_C_LOSS = 4,       /* read in[0]: per-sample losses of samples [first_sample, + samples) */
     PST_C_SCATTER = 5,    /* ZeRO 2: in[0], gradients of parameter `op`, is summed over the replicas
-                             by `meeting`; the elems floats that the rank updates are added to out[0],
+                             by `meeting`, and so are those of the SCATTERs directly after it that
+                             have none; the elems floats that the rank updates are added to out[0],
                              or with `begins` written there */
     PST_C_GATHER = 6 /* ZeRO 3: the parts of `meeting`, parameters of a layer or a tied one, get
                         the pieces of the replicas; op = the first of them */
@@ -109,11 +110,12 @@ struct pst_program_call {
     uint32_t first_sample, samples; /* of the step; asynchronous: of the batch that the part closes
                                        and, from the size of a batch on, of the one after it */
     uint32_t first_operand;
-    uint32_t first_copy_wait, n_copy_waits;    /* rows of program->copy_waits: copies that must have
-                                                  ended before it begins */
-    uint64_t elems;                            /* ACCUMULATE, SCATTER */
-    bool begins;                               /* SCATTER: the first micro-batch of an update */
-    const struct pst_program_meeting *meeting; /* SCATTER, GATHER; else NULL */
+    uint32_t first_copy_wait, n_copy_waits; /* rows of program->copy_waits: copies that must have
+                                               ended before it begins */
+    uint64_t elems;                         /* ACCUMULATE, SCATTER */
+    bool begins;                            /* SCATTER: the first micro-batch of an update */
+    const struct pst_program_meeting
+        *meeting; /* GATHER, the first SCATTER of a bucket; else NULL */
 };
 
 static inline uint32_t pst_call_ticks(const struct pst_program_call *call)

@@ -178,9 +178,9 @@ void pst_build_static(struct pst_builder *b);
 const struct pst_program_meeting *pst_build_meeting(struct pst_builder *b,
                                                     const struct pst_program_section *section,
                                                     const struct pst_instr *instr);
-/* That of SCATTER, which sums a gradient of a parameter that the stage uses. */
+/* That of SCATTER, which sums n gradients of parameters that the stage uses: these values. */
 const struct pst_program_meeting *pst_build_scatter(struct pst_builder *b, uint32_t stage,
-                                                    uint32_t parameter, uint32_t scratch);
+                                                    const uint32_t *scratch, uint32_t n);
 
 /* That of GATHER in a pass: parameters of one bucket, of which all have their place. */
 const struct pst_program_meeting *pst_build_gather(struct pst_builder *b, uint32_t stage,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Meetings of ranks in a program: REDUCE sums the gradients of a stage over its replicas, SCATTER
- * one of them inside a pass, TIE those of a tied parameter over its uses; GATHER brings pieces of
- * weights together, the new ones of a stage or those that a pass reads; each among equal parts.
+ * those of a bucket inside a pass, TIE those of a tied parameter over its uses; GATHER brings
+ * pieces of weights together, the new ones of a stage or those that a pass reads; each among equal
+ * parts.
  */
 #include "plan/program_build.h"
 #include "plan/program_classes.h"
@@ -123,16 +124,19 @@ static const struct pst_program_meeting *make_reduce(struct pst_builder *b,
 /* --- SCATTER -----------------------------------------------------------------------------------*/
 
 const struct pst_program_meeting *pst_build_scatter(struct pst_builder *b, uint32_t stage,
-                                                    uint32_t parameter, uint32_t scratch)
+                                                    const uint32_t *scratch, uint32_t n)
 {
     const struct pst_shards *shards = &b->stages[stage].shards;
     struct pst_program_meeting *meeting;
     struct parts parts = {NULL, 0};
 
     meeting = make_meeting(b, PST_MEET_SUM, stage);
-    parts.rows = pst_arena_array(&b->program->arena, shards->n, sizeof *parts.rows);
-    add_buffer(&parts, shards, parameter, scratch, b->graph->params[parameter].elems,
-               sizeof(float));
+    parts.rows = pst_arena_array(&b->program->arena, (size_t)n * shards->n, sizeof *parts.rows);
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t p = b->program->values[scratch[i]].what;
+
+        add_buffer(&parts, shards, p, scratch[i], b->graph->params[p].elems, sizeof(float));
+    }
     meeting->parts = parts.rows;
     meeting->n_parts = parts.n;
     return meeting;

@@ -6,13 +6,18 @@
  * update goes straight into the accumulators, every later one into a scratch buffer that is added
  * when all before it have been: the order of the sum is that of the micro-batches, of slices of a
  * sequence from the last to the first, whatever the schedule. Where replicas accumulate pieces
- * (ZeRO 2) the first goes into a scratch buffer too, and each is summed over them before.
+ * (ZeRO 2) the first goes into a scratch buffer too, and each is summed over them before, with the
+ * others of its layer (gathers.h).
  *
  * Backward for inputs, with replays where the plan recomputes: operators are visited in reverse; a
  * gradient with two contributions is their sum in either order, with more it is added up from the
  * last use to the first, whatever the cut.
  */
 #include "plan/program_build.h"
+
+#include <stdlib.h>
+
+#include "base/memory.h"
 
 /* --- forward -----------------------------------------------------------------------------------*/
 
@@ -159,10 +164,11 @@ static uint32_t accumulator_of(const struct pst_builder *b, uint32_t s, uint32_t
     return b->grad_value[((size_t)parity * b->graph->n_ops + v) * PST_MAX_PARAMS + slot];
 }
 
-/* Adds the gradient of a use of a parameter that waits for that; over replicas where they have
-   pieces. */
+/* Adds the gradient of a use of a parameter that waits for that. n_at_once: replicas have pieces,
+   and it is the first of so many whose sums they make at once; 0: not the first, or they add it
+   whole. */
 static void add_gradient(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node,
-                         uint32_t slot, uint32_t scratch)
+                         uint32_t slot, const uint32_t *scratch, uint32_t n_at_once)
 {
     const uint32_t p = pst_build_op(b, s, node)->param[slot];
     const bool scatters = pst_plan_scatters(b->plan, s, p);
@@ -174,28 +180,76 @@ static void add_gradient(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t
     if (scatters) {
         call->elems = b->program->params[b->param_row[p]].shard.elems;
         call->begins = turn % b->stages[s].n_unit == 0;
-        call->meeting = pst_build_scatter(b, s, p, scratch);
+        call->meeting = n_at_once > 0 ? pst_build_scatter(b, s, scratch, n_at_once) : NULL;
     }
     if (call->elems > 0) {
         pst_build_set(b, call, 0, accumulator_of(b, s, j, node, slot));
     }
-    pst_build_set(b, call, 1, scratch);
+    pst_build_set(b, call, 1, *scratch);
     b->tick++;
 }
 
-/* Adds the gradients of one node's parameters that wait for that. */
+/* Lists the gradients of nodes [first, end) that wait for the sum of their layer, from the last
+   node on. */
+static uint32_t list_waiting(const struct pst_builder *b, uint32_t s, uint32_t j, uint32_t first,
+                             uint32_t end, uint32_t *ret_values)
+{
+    uint32_t n = 0;
+
+    for (uint32_t node = end; node-- > first;) {
+        const struct pst_op *op = pst_build_op(b, s, node);
+        const uint32_t *scratch = &b->stages[s].micros[j].scratch[b->stages[s].use_base[node]];
+
+        for (uint32_t i = 0; i < op->n_param; i++) {
+            if (scratch[i] != PST_NONE &&
+                pst_scatters_in_layer(b->plan, b->graph, s, op->param[i])) {
+                ret_values[n++] = scratch[i];
+            }
+        }
+    }
+    return n;
+}
+
+/* Adds those of nodes [first, end) of a layer, which replicas sum at once. */
+static void add_layer(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t first, uint32_t end)
+{
+    uint32_t *values = pst_alloc((size_t)b->stages[s].n_uses + 1, sizeof *values);
+    const uint32_t n = list_waiting(b, s, j, first, end, values);
+    uint32_t at = 0;
+
+    for (uint32_t node = end; node-- > first;) {
+        const struct pst_op *op = pst_build_op(b, s, node);
+        uint32_t *scratch = &b->stages[s].micros[j].scratch[b->stages[s].use_base[node]];
+
+        for (uint32_t i = 0; at < n && i < op->n_param; i++) {
+            if (scratch[i] == values[at]) {
+                add_gradient(b, s, j, node, i, &values[at], at == 0 ? n : 0);
+                scratch[i] = PST_NONE;
+                at++;
+            }
+        }
+    }
+    free(values);
+}
+
+/* Adds the gradients of one node's parameters that wait for that, and if it is the last of its
+   layer those that have waited for it. */
 static void add_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node)
 {
     const struct pst_op *op = pst_build_op(b, s, node);
     struct pst_micro *micro = &b->stages[s].micros[j];
+    uint32_t end;
 
     for (uint32_t i = 0; i < op->n_param; i++) {
         uint32_t *scratch = &micro->scratch[b->stages[s].use_base[node] + i];
 
-        if (*scratch != PST_NONE) {
-            add_gradient(b, s, j, node, i, *scratch);
+        if (*scratch != PST_NONE && !pst_scatters_in_layer(b->plan, b->graph, s, op->param[i])) {
+            add_gradient(b, s, j, node, i, scratch, 1);
             *scratch = PST_NONE;
         }
+    }
+    if (b->plan->zero >= 2 && pst_scatters_layer(b->plan, b->graph, s, node, &end)) {
+        add_layer(b, s, j, node, end);
     }
 }
 
@@ -238,7 +292,7 @@ static void weights_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t
     }
     b->tick++;
     if (turn == *b->stages[s].next_sum) {
-        /* It is its turn: add at once, so that the scratch buffer is short-lived. */
+        /* It is its turn: add at once, so that scratch buffers are short-lived. */
         add_node(b, s, j, node);
     }
 }

@@ -6,6 +6,8 @@
  */
 #include "planner/state.h"
 
+#include <string.h>
+
 #include "plan/program.h"
 #include "host/caps.h"
 
@@ -76,7 +78,7 @@ static void make_node(const struct pst_planner *planner, const struct pst_cost_m
     }
 }
 
-/* --- weights that passes gather ----------------------------------------------------------------*/
+/* --- what passes gather and sum ----------------------------------------------------------------*/
 
 static uint64_t gathered_bytes(const struct pst_graph *graph, const struct pst_op *op,
                                uint64_t mask, bool tied, const bool *whole)
@@ -121,6 +123,28 @@ static void gather_layer(const struct pst_planner *planner, const uint32_t *ops,
     }
 }
 
+/* While an operator runs backward the gradients of those after it in the layer wait to be summed
+   over the replicas. */
+static void await_layer(const struct pst_planner *planner, const uint32_t *ops, uint32_t n_ops,
+                        const bool *whole, uint64_t *backward)
+{
+    const struct pst_graph *graph = planner->in.graph;
+    uint64_t waiting = 0;
+
+    for (uint32_t i = n_ops; i-- > 0;) {
+        const struct pst_op *op = &graph->ops[ops[i]];
+
+        backward[i] += waiting;
+        for (uint32_t k = 0; k < op->n_param; k++) {
+            const uint32_t p = op->param[k];
+
+            if (p != PST_NONE && graph->params[p].n_users == 1 && (whole == NULL || !whole[p])) {
+                waiting += pst_value_align(graph->params[p].elems * sizeof(float));
+            }
+        }
+    }
+}
+
 /* Fills scratch.gathered: of each of the operators what is there while it runs forward, then while
    it runs backward. */
 static void find_gathered(struct pst_planner *planner, const uint32_t *ops, uint32_t n_ops,
@@ -129,13 +153,17 @@ static void find_gathered(struct pst_planner *planner, const uint32_t *ops, uint
     const struct pst_graph *graph = planner->in.graph;
     uint64_t *gathered = planner->scratch.gathered;
 
+    memset(gathered, 0, 2 * (size_t)n_ops * sizeof *gathered);
     for (uint32_t begin = 0, end; begin < n_ops; begin = end) {
         end = begin + 1;
         while (end < n_ops && graph->ops[ops[end]].layer == graph->ops[ops[begin]].layer) {
             end++;
         }
-        gather_layer(planner, &ops[begin], end - begin, whole, &gathered[begin],
-                     &gathered[n_ops + begin]);
+        if (planner->in.job->parallel.zero > 2) {
+            gather_layer(planner, &ops[begin], end - begin, whole, &gathered[begin],
+                         &gathered[n_ops + begin]);
+        }
+        await_layer(planner, &ops[begin], end - begin, whole, &gathered[n_ops + begin]);
     }
 }
 
@@ -173,7 +201,7 @@ static const struct pst_size_table *sizes_for(struct pst_planner *planner, uint3
 static void fill_work_bytes(struct pst_planner *planner)
 {
     uint32_t share = planner->devices.degree, samples = planner->sizes.microbatch / share;
-    const bool gathers = planner->in.job->parallel.zero > 2 && share > 1;
+    const bool gathers = planner->in.job->parallel.zero > 1 && share > 1;
     struct pst_graph_view *view = planner->view;
     uint32_t *all = planner->scratch.position;
     const uint64_t *gathered = planner->scratch.gathered;
@@ -349,7 +377,7 @@ static void add_gathered(struct pst_planner *planner, const struct pst_stage_que
     struct pst_stage_node *nodes = planner->scratch.nodes;
     struct pst_arena arena = {0};
 
-    if (planner->in.job->parallel.zero > 2 && question->n_ranks > 1) {
+    if (planner->in.job->parallel.zero > 1 && question->n_ranks > 1) {
         find_gathered(planner, question->nodes, n, find_whole(planner, &arena));
         for (uint32_t i = 0; i < n; i++) {
             nodes[i].forward_work_bytes += planner->scratch.gathered[i];

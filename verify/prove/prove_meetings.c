@@ -314,17 +314,28 @@ void pst_check_meetings(struct pst_check *check, const struct pst_program *progr
 }
 
 void pst_check_scatter(struct pst_check *check, const struct pst_program *program, uint32_t instr,
-                       const struct pst_program_call *call, uint32_t value)
+                       const struct pst_program_call *calls, uint32_t n)
 {
-    struct walk w = {.check = check, .program = program, .instr = instr, .meeting = call->meeting};
-    if (w.meeting->kind != PST_MEET_SUM ||
-        !are_replicas(&w, &check->plan->stages[program->instrs[instr].stage])) {
+    struct walk w = {.check = check, .program = program, .instr = instr, .meeting = calls->meeting};
+    const struct pst_plan_stage *stage;
+    if (!pst_check_is_pass(program->instrs[instr].op)) {
+        return; /* COMM4 says so of the call */
+    }
+    stage = &check->plan->stages[program->instrs[instr].stage];
+    if (w.meeting->kind != PST_MEET_SUM || pst_plan_replica(stage, program->rank) == PST_NONE ||
+        !are_replicas(&w, stage)) {
         pst_check_instr(check, "COMM4", program->rank, instr,
                         ": a gradient is not summed over the replicas of the stage with this part, "
                         "in their order");
         return;
     }
-    expect_all(&w, call->op, value, sizeof(float));
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t scratch = program->operands[calls[i].first_operand + 1];
+        if (scratch != PST_NONE &&
+            pst_check_uses(check, program->instrs[instr].stage, calls[i].op)) {
+            expect_all(&w, calls[i].op, scratch, sizeof(float));
+        }
+    }
     expect_end(&w, "SHARD2");
     expect_no_terms(&w);
 }

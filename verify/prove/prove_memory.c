@@ -10,12 +10,12 @@
 
 #include "base/memory.h"
 
-/* SCATTER and GATHER have a meeting, no other call has one. */
+/* GATHER has a meeting, SCATTER may have one, no other call has. */
 static bool meeting_in_range(const struct pst_program *program, const struct pst_program_call *call)
 {
     const struct pst_program_meeting *meeting = call->meeting;
-    if ((meeting != NULL) != (call->kind == PST_C_SCATTER || call->kind == PST_C_GATHER) ||
-        (call->kind == PST_C_GATHER && meeting->sources == NULL)) {
+    if ((meeting != NULL && call->kind != PST_C_SCATTER && call->kind != PST_C_GATHER) ||
+        (call->kind == PST_C_GATHER && (meeting == NULL || meeting->sources == NULL))) {
         return false;
     }
     for (uint32_t i = 0; meeting != NULL && i < meeting->n_parts; i++) {
@@ -40,7 +40,8 @@ static bool call_in_range(const struct pst_check *check, const struct pst_progra
             return false;
         }
         count = pst_operands_of(&check->graph->ops[call->op]).count;
-    } else if (call->kind == PST_C_ACCUMULATE || call->meeting != NULL) {
+    } else if (call->kind == PST_C_ACCUMULATE || call->kind == PST_C_SCATTER ||
+               call->kind == PST_C_GATHER) {
         limit = check->graph->n_params;
     }
     if (call->kind > PST_C_GATHER || !meeting_in_range(program, call) ||

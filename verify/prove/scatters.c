@@ -4,7 +4,8 @@
  * stage, inside a W or BW, and each of them adds its piece to what it has. SHARD2: each gradient of
  * such a parameter, whole, is summed so, once, and nothing else makes its accumulators. NUM1: in
  * the order of the micro-batches; of an empty piece too, for whose sums the others need the rank.
- * COMM4: all ranks of a stage do the same in one order, between the same conversions. As LIVE finds
+ * One meeting may sum several gradients, those of the SCATTERs in a row from it on. COMM4: all
+ * ranks of a stage do the same in one order, between the same conversions. As LIVE finds
  * that they begin these passes together, the k-th meeting of one is the k-th of all, and nobody
  * waits forever.
  */
@@ -67,6 +68,42 @@ static uint32_t check_buffers(struct pst_walk *walk, const struct pst_program_ca
     return use;
 }
 
+/* How many SCATTERs stand in a row from this call of the walk's instruction on, of which none but
+   the first may have a meeting: that one sums the gradients of all. */
+static uint32_t count_row(const struct pst_walk *walk, const struct pst_program_call *call)
+{
+    const struct pst_program_instr *list = &walk->program->lists[walk->instr];
+    const struct pst_program_call *end = &walk->program->calls[list->first_call + list->n_calls];
+    uint32_t n = 1;
+    while (&call[n] < end && call[n].kind == PST_C_SCATTER && call[n].meeting == NULL) {
+        n++;
+    }
+    return n;
+}
+
+/* The meeting: all of its gradients are there now. One without follows another. */
+static void check_row(struct pst_walk *walk, const struct pst_program_call *call)
+{
+    const struct pst_program *program = walk->program;
+    const uint32_t n = call->meeting != NULL ? count_row(walk, call) : 0;
+    if (n == 0 &&
+        (walk->call == program->lists[walk->instr].first_call || call[-1].kind != PST_C_SCATTER)) {
+        pst_walk_fault(walk, "COMM4", "SCATTER of parameter %s, whose replicas do not meet",
+                       walk->check->graph->params[call->op].name);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t scratch = program->operands[call[i].first_operand + 1];
+        if (scratch != PST_NONE) {
+            pst_walk_read(walk, scratch,
+                          walk->check->graph->params[call[i].op].elems * sizeof(float),
+                          "a gradient");
+        }
+    }
+    if (n > 0) {
+        pst_check_scatter(walk->check, program, walk->instr, call, n);
+    }
+}
+
 /* The piece and the pass. A stage that is not here has neither. */
 static bool check_place(struct pst_walk *walk, const struct pst_program_call *call, uint32_t out)
 {
@@ -125,6 +162,7 @@ void pst_walk_scatter(struct pst_walk *walk, const struct pst_program_call *call
     const struct pst_parameter *parameter = &walk->check->graph->params[call->op];
     const uint64_t bytes = call->elems * sizeof(float);
     uint32_t out = operands[0], scratch = operands[1], use;
+    check_row(walk, call);
     if (!check_place(walk, call, out)) {
         return;
     }
@@ -134,7 +172,6 @@ void pst_walk_scatter(struct pst_walk *walk, const struct pst_program_call *call
         return;
     }
     use = check_buffers(walk, call, out, scratch);
-    pst_check_scatter(walk->check, walk->program, walk->instr, call, scratch);
     pst_walk_read(walk, scratch, parameter->elems * sizeof(float), "a gradient");
     walk->states[scratch].written = false;
     if (use == parameter->n_users) {
@@ -229,7 +266,7 @@ static uint64_t add_call(const struct pst_check *check, const struct pst_program
         }
     } else if (call->kind == PST_C_SCATTER) {
         uint32_t scratch = program->operands[call->first_operand + 1];
-        digest = pst_fnv1a(digest, PST_C_SCATTER);
+        digest = pst_fnv1a(pst_fnv1a(digest, PST_C_SCATTER), call->meeting != NULL);
         if (scratch != PST_NONE) {
             digest = pst_fnv1a(pst_fnv1a(digest, made_by[scratch]), program->values[scratch].slot);
         }

@@ -244,8 +244,7 @@ static uint64_t *call_scatters(const struct pst_sim_durations *durations, struct
     }
     ns = pst_arena_array(arena, stage->n_nodes, sizeof *ns);
     for (uint32_t n = 0; n < stage->n_nodes; n++) {
-        ns[n] = pst_plan_op_scatter_ns(durations->plan, durations->graph, durations->cost, s,
-                                       stage->nodes[n]);
+        ns[n] = pst_plan_node_scatter_ns(durations->plan, durations->graph, durations->cost, s, n);
     }
     return ns;
 }

@@ -15,17 +15,15 @@
 static uint64_t call_ns(const struct pst_sim_record *record, uint32_t rank, uint32_t stage,
                         const struct pst_program_call *call)
 {
-    if (call->kind == PST_C_GATHER) {
+    if (call->meeting != NULL) {
         uint64_t bytes = 0;
 
         for (uint32_t p = 0; p < call->meeting->n_parts; p++) {
             bytes += call->meeting->parts[p].bytes;
         }
-        return pst_plan_gather_ns(record->plan, record->cost, stage, bytes);
-    }
-    if (call->kind == PST_C_SCATTER) {
-        return pst_plan_scatter_ns(record->plan, record->cost->graph, record->cost, stage,
-                                   call->op);
+        return call->kind == PST_C_GATHER
+                   ? pst_plan_gather_ns(record->plan, record->cost, stage, bytes)
+                   : pst_plan_scatter_ns(record->plan, record->cost, stage, bytes);
     }
     if (call->kind != PST_C_KERNEL) {
         return 0;

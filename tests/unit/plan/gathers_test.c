@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What passes gather, parameter by parameter, against sequences that follow from the rule of
- * plan/gathers.h by hand.
+ * What passes gather, parameter by parameter, and after which operators they sum gradients, against
+ * sequences that follow from the rules of plan/gathers.h by hand.
  */
 #include "test.h"
 
@@ -179,5 +179,41 @@ TEST(whole)
     close_scene(&scene);
     open_scene(&scene, 2, N_OPS, 2, 0);
     EXPECT(&scene, 0, 1, NONE, NONE); /* zero 2 */
+    close_scene(&scene);
+}
+
+/* After the operators of the stage with an end the gradients of those up to there are summed. */
+static void expect_sums(struct scene *scene, uint32_t stage, const uint32_t *ends)
+{
+    for (uint32_t node = 0; node < scene->stages[stage].n_nodes; node++) {
+        uint32_t end;
+        const bool sums = pst_scatters_layer(&scene->plan, &scene->graph, stage, node, &end);
+
+        assert_int_equal(sums ? end : NONE, ends[node]);
+    }
+}
+
+/* Operator 0 has a tied parameter alone, which is summed apart. */
+TEST(sums)
+{
+    static const uint32_t all[] = {NONE, 3, NONE, 4, 6, NONE};
+    static const uint32_t first[] = {NONE, 2}, second[] = {1, 2, 4, NONE};
+    static const uint32_t never[] = {NONE, NONE, NONE, NONE, NONE, NONE};
+    struct scene scene;
+
+    open_scene(&scene, 2, N_OPS, 2, 0);
+    expect_sums(&scene, 0, all);
+    assert_false(pst_scatters_in_layer(&scene.plan, &scene.graph, 0, 0));
+    assert_true(pst_scatters_in_layer(&scene.plan, &scene.graph, 0, 5));
+    close_scene(&scene);
+    open_scene(&scene, 3, 2, 2, 2); /* a layer of two stages */
+    expect_sums(&scene, 0, first);
+    expect_sums(&scene, 1, second);
+    close_scene(&scene);
+    open_scene(&scene, 1, N_OPS, 2, 0);
+    expect_sums(&scene, 0, never);
+    close_scene(&scene);
+    open_scene(&scene, 2, N_OPS, 1, 0); /* one replica */
+    expect_sums(&scene, 0, never);
     close_scene(&scene);
 }

@@ -101,11 +101,25 @@ static inline struct pst_program_call *me_draw_tied(struct scene *scene)
     return NULL;
 }
 
-/* One whose meeting has as many parts. */
+/* One that has a meeting, or one of a row that another has it for. */
+static inline struct pst_program_call *me_draw_of_row(struct scene *scene, bool first)
+{
+    struct pst_program_call *call = NULL;
+    for (uint32_t tries = 0; tries < 100; tries++) {
+        call = me_draw_scatter(scene);
+        if ((call->meeting != NULL) == first) {
+            return call;
+        }
+    }
+    rig_need(scene->rig, false);
+    return NULL;
+}
+
+/* One with as many parts. */
 static inline struct pst_program_meeting *me_draw_sum(struct scene *scene, uint32_t n_parts)
 {
     struct pst_program_meeting *meeting =
-        (struct pst_program_meeting *)me_draw_scatter(scene)->meeting;
+        (struct pst_program_meeting *)me_draw_of_row(scene, true)->meeting;
     rig_need(scene->rig, meeting->n_parts >= n_parts);
     return meeting;
 }
@@ -490,8 +504,78 @@ static inline const char *me_sum_kind(struct scene *scene)
 
 static inline const char *me_sum_gone(struct scene *scene)
 {
-    me_draw_scatter(scene)->meeting = NULL;
-    scene->text = "out of range";
+    me_draw_of_row(scene, true)->meeting = NULL;
+    return "COMM4";
+}
+
+/* The parts of the row from a call on. */
+static inline uint32_t me_parts_from(struct scene *scene, const struct pst_program_call *call,
+                                     const struct pst_program_meeting *meeting)
+{
+    const uint32_t scratch = me_operands(scene, call)[1];
+    uint32_t at = 0;
+    while (at < meeting->n_parts && meeting->parts[at].value != scratch) {
+        at++;
+    }
+    return at;
+}
+
+/* The rank meets for the rest of a row apart: in itself right, but the others wait for all. */
+static inline const char *me_sum_split(struct scene *scene)
+{
+    struct pst_program_call *second = me_draw_of_row(scene, false), *first = second;
+    while (first->meeting == NULL) {
+        first--;
+    }
+    struct pst_program_meeting *a = (struct pst_program_meeting *)first->meeting;
+    struct pst_program_meeting *b = pst_arena_array(&scene->program->arena, 1, sizeof *b);
+    const uint32_t at = me_parts_from(scene, second, a);
+    *b = *a;
+    b->parts = a->parts + at;
+    b->n_parts = a->n_parts - at;
+    a->n_parts = at;
+    second->meeting = b;
+    scene->text = "or in another order";
+    return "COMM4";
+}
+
+/* All gradients of a row once more, though they have been summed. */
+static inline const char *me_sum_twice(struct scene *scene)
+{
+    struct pst_program_call *second = me_draw_of_row(scene, false);
+    const struct pst_program_call *first = second;
+    while (first->meeting == NULL) {
+        first--;
+    }
+    second->meeting = first->meeting;
+    return "SHARD2";
+}
+
+/* The gradients of a row in another order. */
+static inline const char *me_sum_order(struct scene *scene)
+{
+    const struct pst_program_call *call = me_draw_of_row(scene, false);
+    const struct pst_program_call *first = call;
+    while (first->meeting == NULL) {
+        first--;
+    }
+    const struct pst_program_meeting *meeting = first->meeting;
+    struct pst_program_meet_part *parts = (struct pst_program_meet_part *)meeting->parts;
+    const uint32_t at = me_parts_from(scene, call, meeting);
+    const struct pst_program_meet_part kept = parts[0];
+    rig_need(scene->rig, at < meeting->n_parts && at > 0);
+    parts[0] = parts[at];
+    parts[at] = kept;
+    return "SHARD2";
+}
+
+/* A gradient of the row that its kernel has not made. */
+static inline const char *me_sum_early(struct scene *scene)
+{
+    const struct pst_program_call *call = me_draw_of_row(scene, false);
+    struct pst_value *value = &scene->program->values[me_operands(scene, call)[1]];
+    value->first = value->last;
+    scene->text = "outside its life";
     return "MEM2";
 }
 
@@ -571,6 +655,7 @@ static struct memory_mutation scatter_program_mutations[] = {
     ME(scatter_past),      ME(scatter_whole), ME(scatter_forward), ME(sum_owner),
     ME(sum_for_all),       ME(sum_border),    ME(sum_part_never),  ME(sum_members),
     ME(sum_kind),          ME(sum_gone),      ME(sum_terms),       ME(sum_again),
+    ME(sum_split),         ME(sum_twice),     ME(sum_order),       ME(sum_early),
     ME(piece_first),       ME(piece_whole),   ME(piece_gone),
 };
 #define N_SCATTER_PROGRAMS (sizeof scatter_program_mutations / sizeof scatter_program_mutations[0])

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Passes that sum gradients over the replicas of their stage (ZeRO 2), by hand. A kernel takes 1
- * us. A sum over two ranks of one node takes 2 us and half its bytes in ns: of operator 0 (1000 +
- * 250 elements) 4 + 2.5 us, of operator 1 (62,500 + 250) 127 + 2.5 us, of operator 2 (750 + 3) 3.5
- * + 2.006 us.
+ * us. A sum over two ranks of one node takes 2 us and half its bytes in ns. The layer of operator 0
+ * (1000 + 250 elements) is summed at once in 2 + 2.5 us, that of operator 1 (62,500 + 250) in 2 +
+ * 125.5 us, that of operator 2 (750 + 3) in 2 + 1.506 us.
  */
 #include "hand_times.h"
 
@@ -34,11 +34,11 @@ TEST(begin_together)
     must_run();
     EXPECT(1, 0, 0, 3000);
     for (uint32_t rank = 0; rank < 2; rank++) {
-        EXPECT(rank, rank, 3000, 3000 + 1000 + 6500);
-        EXPECT(rank, rank + 1, 10500, 11500);
+        EXPECT(rank, rank, 3000, 3000 + 1000 + 4500);
+        EXPECT(rank, rank + 1, 8500, 9500);
     }
-    EXPECT(0, 2, 12500, 12500 + 8500);
-    EXPECT(1, 4, 12500, 12500 + 8500);
+    EXPECT(0, 2, 10500, 10500 + 6500);
+    EXPECT(1, 4, 10500, 10500 + 6500);
 
     /* replicas that accumulate all meet in no pass */
     rig.plan->zero = 1;
@@ -58,10 +58,10 @@ TEST(ends_together)
     set_list(&rig, 1, list, 2);
     rig.cost.side_by_side = 1;
     must_run();
-    EXPECT(0, 0, 0, 15000);
-    EXPECT(1, 0, 7500, 15000);
-    EXPECT(0, 1, 15000, 16000);
-    EXPECT(1, 1, 16000, 17000);
+    EXPECT(0, 0, 0, 11000);
+    EXPECT(1, 0, 5500, 11000);
+    EXPECT(0, 1, 11000, 12000);
+    EXPECT(1, 1, 12000, 13000);
     rig_close(&rig);
 }
 
@@ -90,8 +90,8 @@ TEST(in_turn)
     must_run();
     for (uint32_t rank = 0; rank < 2; rank++) {
         EXPECT(rank, 0, 0, 1000);
-        EXPECT(rank, 1, 1000, 2000 + 2 * 6500);
-        EXPECT(rank, 2, 15000, 15000 + 2 * 2000); /* of nothing: two phases of a ring */
+        EXPECT(rank, 1, 1000, 2000 + 2 * 4500);
+        EXPECT(rank, 2, 11000, 11000 + 2 * 2000); /* of nothing: two phases of a ring */
     }
     assert_ok(
         pst_sim_timeline(rig.plan, rig.graph, &rig.cost, 1, 0, NULL, &timeline, &result, &err),
@@ -122,7 +122,7 @@ TEST(between_nodes)
     }
     must_run();
     for (uint32_t rank = 0; rank < 4; rank++) {
-        EXPECT(rank, rank == 3, 1000, 1000 + 1000 + (3000 + 4000) + (3000 + 1000));
+        EXPECT(rank, rank == 3, 1000, 1000 + 1000 + (3000 + 5000));
     }
     rig_close(&rig);
 }
@@ -152,19 +152,19 @@ TEST(beside_copies)
     set_list(&rig, 1, behind, 3);
     must_run();
     for (uint32_t rank = 0; rank < 2; rank++) {
-        EXPECT(rank, 0, 0, 5000 + 5506 + 129500);
+        EXPECT(rank, 0, 0, 5000 + 3506 + 127500);
         EXPECT(rank, 1, 3000, 3024);                             /* 12 bytes, after W2 */
-        EXPECT(rank, 2, 3000 + 5506 + 2000, 3000 + 5506 + 4000); /* 1000 bytes, after W1 */
+        EXPECT(rank, 2, 3000 + 3506 + 2000, 3000 + 3506 + 4000); /* 1000 bytes, after W1 */
     }
 
-    /* W2 reads what comes at 20 us; W1 is called 1 + 5.506 + 1 us after that */
+    /* W2 reads what comes at 20 us; W1 is called 1 + 3.506 + 1 us after that */
     rig.cluster.host_bandwidth = 50000000;
     set_list(&rig, 0, before, 2);
     set_list(&rig, 1, before, 2);
     must_run();
     for (uint32_t rank = 0; rank < 2; rank++) {
         EXPECT(rank, 0, 0, 20000);
-        EXPECT(rank, 1, 0, 20000 + 1000 + 5506 + 2000 + 129500);
+        EXPECT(rank, 1, 0, 20000 + 1000 + 3506 + 2000 + 127500);
     }
 
     /* out of turn nothing is summed in the first pass, and twice in the second: at its end, too */
@@ -177,7 +177,30 @@ TEST(beside_copies)
     for (uint32_t rank = 0; rank < 2; rank++) {
         EXPECT(rank, 0, 0, 5000);
         EXPECT(rank, 1, 3000, 3024);
-        EXPECT(rank, 2, 5000, 10000 + 2 * (5506 + 129500));
+        EXPECT(rank, 2, 5000, 10000 + 2 * (3506 + 127500));
+    }
+    rig_close(&rig);
+}
+
+/* Two operators of one layer: nothing is summed after W2, and all of it at once after W1. */
+TEST(one_layer)
+{
+    const uint32_t zero = 0;
+    open_replicas(1, pair, 2, 2);
+    rig.graph->ops[2].layer = rig.graph->ops[1].layer;
+    ((uint8_t *)rig.plan->stages[1].actions)[0] = PST_ACTION_OFFLOAD;
+    ((uint8_t *)rig.plan->stages[1].actions)[1] = PST_ACTION_OFFLOAD;
+    rig.cluster.host_bandwidth = 500000000;
+    rig.cluster.link_directions = 1;
+    const struct pst_instr list[] = {pass(PST_I_BW, 1, 0), after(fetch(1, 2), &zero, 1),
+                                     after(fetch(1, 1), &zero, 1)};
+    set_list(&rig, 0, list, 3);
+    set_list(&rig, 1, list, 3);
+    must_run();
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        EXPECT(rank, 0, 0, 5000 + 2000 + 125500 + 1506);
+        EXPECT(rank, 1, 3000, 3024);
+        EXPECT(rank, 2, 5000, 7000);
     }
     rig_close(&rig);
 }
