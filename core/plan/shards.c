@@ -118,12 +118,18 @@ void pst_shards_make(const struct pst_graph *graph, const uint32_t *nodes, uint3
 
 /* --- plans -------------------------------------------------------------------------------------*/
 
-/* A rank that holds several uses of a parameter has one piece of it. */
+/* A rank that holds several uses of a parameter has one piece of it. Stages of a plan that is still
+   to be proven may share some ranks alone, of which pst_plan_shares() says nothing. */
 static bool are_alike(const struct pst_plan_stage *a, const struct pst_plan_stage *b)
 {
-    return a->n_ranks == b->n_ranks &&
-           (!pst_plan_shares(a, b) ||
-            memcmp(a->ranks, b->ranks, a->n_ranks * sizeof *a->ranks) == 0);
+    for (uint32_t r = 0; a->n_ranks == b->n_ranks && r < a->n_ranks; r++) {
+        const uint32_t place = pst_plan_place(b, a->ranks[r]);
+
+        if (place != PST_NONE && place != r) {
+            return false;
+        }
+    }
+    return a->n_ranks == b->n_ranks;
 }
 
 static bool may_cut(const struct pst_plan *plan, const struct pst_plan_tie *tie)

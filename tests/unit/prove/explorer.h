@@ -84,6 +84,31 @@ static inline bool xp_is_reduction(uint32_t op)
            op == PST_I_GATHER;
 }
 
+/* Returns true if the parameter is in pieces over the replicas of its stage. Stages here may share
+   some ranks and not others, of which pst_plan_cuts() says nothing: a tied parameter is in pieces
+   if every two of its stages have as many ranks, and the same or none in common. */
+static inline bool xp_is_cut(const struct pst_plan *plan, uint32_t stage, uint32_t parameter)
+{
+    for (uint32_t t = 0; t < plan->n_ties; t++) {
+        const struct pst_plan_tie *tie = &plan->ties[t];
+        for (uint32_t i = 0; tie->parameter == parameter && i < tie->n_stages; i++) {
+            const struct pst_plan_stage *a = &plan->stages[tie->stages[i]];
+            for (uint32_t j = 0; j < i; j++) {
+                const struct pst_plan_stage *b = &plan->stages[tie->stages[j]];
+                uint32_t n_both = 0;
+                for (uint32_t r = 0; r < b->n_ranks; r++) {
+                    n_both += pst_plan_place(a, b->ranks[r]) != PST_NONE;
+                }
+                if (a->n_ranks != b->n_ranks ||
+                    (n_both > 0 && memcmp(a->ranks, b->ranks, a->n_ranks * sizeof *a->ranks))) {
+                    return false;
+                }
+            }
+        }
+    }
+    return plan->zero > 0 && pst_plan_replicas(&plan->stages[stage]) > 1;
+}
+
 /* It makes gradients which the replicas of its stage sum in it (ZeRO 2), or is any pass of such a
    stage, which gathers weights from them (ZeRO 3). */
 static inline bool xp_is_sum(const struct explorer *x, const struct pst_instr *instr)
@@ -93,8 +118,8 @@ static inline bool xp_is_sum(const struct explorer *x, const struct pst_instr *i
     for (uint32_t i = 0; i < stage->n_nodes; i++) {
         const struct pst_op *op = &x->graph->ops[stage->nodes[i]];
         for (uint32_t p = 0; p < op->n_param; p++) {
-            any |=
-                op->param[p] != PST_NONE && pst_plan_scatters(x->plan, instr->stage, op->param[p]);
+            any |= op->param[p] != PST_NONE && x->plan->zero >= 2 &&
+                   xp_is_cut(x->plan, instr->stage, op->param[p]);
         }
     }
     return any && (instr->op == PST_I_W || instr->op == PST_I_BW || x->plan->zero == 3);
@@ -155,7 +180,7 @@ static inline bool xp_is_member(const struct explorer *x, const struct pst_instr
         return q / x->n_parts == r / x->n_parts && xp_holds(&plan->stages[instr->stage], q);
     }
     const struct pst_plan_tie *tie = instr->op == PST_I_TIE ? &plan->ties[instr->stage] : NULL;
-    if (tie != NULL && pst_plan_cuts(plan, tie->stages[0], tie->parameter)) {
+    if (tie != NULL && xp_is_cut(plan, tie->stages[0], tie->parameter)) {
         return xp_place(plan, tie, q) != PST_NONE &&
                xp_place(plan, tie, q) == xp_place(plan, tie, r);
     }
