@@ -351,15 +351,19 @@ static bool has_way(const struct ways *ways, bool tokens)
 
 static pst_status check_ways(const struct ways *ways, struct pst_error *err)
 {
-    if (!has_way(ways, false)) {
+    if (!ways->rows && !has_way(ways, false)) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
                         "parallel.tensor = %u divides no operator of model %s, neither heads, "
                         "widths, experts nor vocabulary; take another value, replicas "
                         "(train.degrees) or stages",
                         ways->parts, ways->graph->name);
     }
-    return !ways->sequence || has_way(ways, true)
-               ? PST_OK
+    return !ways->sequence || has_way(ways, true) ? PST_OK
+           : ways->rows
+               ? pst_fail(err, PST_ERR_CONFIG, "config.value",
+                          "parallel.ways: model %s has no operator that works on the tokens of a "
+                          "sequence one by one; set ways = \"auto\"",
+                          ways->graph->name)
                : pst_fail(err, PST_ERR_CONFIG, "config.value",
                           "parallel.sequence = true: model %s has no norm, residual sum or dropout "
                           "on tokens whose number %u divides; take another length, or set sequence "
@@ -367,7 +371,7 @@ static pst_status check_ways(const struct ways *ways, struct pst_error *err)
                           ways->graph->name, ways->parts);
 }
 
-static pst_status make_graph(struct splitter *s, struct pst_graph **ret_graph,
+static pst_status make_graph(struct splitter *s, uint32_t ways, struct pst_graph **ret_graph,
                              struct pst_error *err)
 {
     const struct pst_graph *whole = s->ways.graph;
@@ -393,6 +397,7 @@ static pst_status make_graph(struct splitter *s, struct pst_graph **ret_graph,
             pst_arena_copy(&(*ret_graph)->arena, s->op_of, n_ops, sizeof *s->op_of);
         (*ret_graph)->parts = s->ways.parts;
         (*ret_graph)->sequence = s->ways.sequence;
+        (*ret_graph)->ways = ways;
     }
     return status;
 }
@@ -400,10 +405,13 @@ static pst_status make_graph(struct splitter *s, struct pst_graph **ret_graph,
 static void make_ways(struct splitter *s, const struct pst_graph *whole,
                       const struct pst_division *how)
 {
+    const bool rows = how->ways == PST_WAYS_ROWS || how->ways == PST_WAYS_ULYSSES;
+
     s->ways = (struct ways){
         .graph = whole,
         .parts = how->parts,
-        .sequence = how->sequence,
+        .sequence = how->sequence || rows,
+        .rows = rows,
         .way = pst_arena_array(&s->arena, whole->n_ops, sizeof *s->ways.way),
         .cuts = pst_arena_array(&s->arena, whole->n_tensors, sizeof *s->ways.cuts),
         .plain = pst_arena_array(&s->arena, whole->n_ops, sizeof *s->ways.plain),
@@ -446,7 +454,8 @@ pst_status pst_graph_split(struct pst_graph *whole, const struct pst_division *h
         s.at = pst_arena_array(&s.arena, whole->n_tensors, sizeof *s.at);
         memset(s.at, 0xFF, whole->n_tensors * sizeof *s.at);
         s.op_of = pst_arena_array(&s.arena, most_ops(whole), sizeof *s.op_of);
-        status = make_graph(&s, &graph, err);
+        status =
+            make_graph(&s, how->ways == PST_WAYS_MEGATRON ? PST_WAYS_AUTO : how->ways, &graph, err);
     }
     pst_graph_builder_destroy(s.builder);
     pst_arena_finish(&s.arena);

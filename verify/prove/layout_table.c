@@ -14,6 +14,8 @@
  *   dropout             split, in one section                                        split
  *   qknorm              split by heads                gains, whole: partial          split
  *   norms, add, dropout tokens                        whole: partial                 tokens
+ *   linear, glu, act    tokens                        whole: partial                 tokens
+ *   map                 all tokens, of one shape                                     tokens
  *   embedding, no bag   whole                         table by rows; no positions    partial
  *   cross-entropy       split logits in one section,                                 whole
  *                       what all parts say of them
@@ -137,11 +139,28 @@ static void whole_way(struct pst_split_walk *w, struct pst_split_place *place)
     place->layout = PST_LAYOUT_WHOLE;
 }
 
+/* Do all inputs have the shape of the result? */
+static bool has_one_shape(const struct pst_split_walk *w)
+{
+    const struct pst_tensor *result = &w->whole->tensors[w->of->out[0]];
+    for (uint32_t i = 0; i < w->of->n_in; i++) {
+        const struct pst_tensor *input = &w->whole->tensors[w->of->in[i]];
+        if (input->rank != result->rank ||
+            memcmp(input->dims, result->dims, result->rank * sizeof *input->dims) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Row by row. */
 static void tokens_way(struct pst_split_walk *w, struct pst_split_place *place)
 {
     for (uint32_t i = 0; i < w->of->n_in; i++) {
         expect_layout(w, i, PST_LAYOUT_TOKENS);
+    }
+    if (w->of->kind == PST_OP_MAP && !has_one_shape(w)) {
+        pst_split_fault(w, "SPLIT2", "its inputs are split by tokens, but not of one shape");
     }
     expect_whole_params(w);
     place->layout = PST_LAYOUT_TOKENS;
@@ -180,7 +199,9 @@ static void linear_way(struct pst_split_walk *w, struct pst_split_place *place)
 {
     const struct pst_parameter *matrix = pst_split_param(w, 0);
     const uint32_t out_axis = w->of->transposed ? 0 : 1;
-    if (matrix == NULL || !pst_is_split(matrix)) {
+    if (input_of(w, 0)->layout == PST_LAYOUT_TOKENS) {
+        tokens_way(w, place);
+    } else if (matrix == NULL || !pst_is_split(matrix)) {
         whole_way(w, place);
     } else if (matrix->box.axis == out_axis) {
         column_way(w, place);
@@ -244,14 +265,11 @@ static void glu_way(struct pst_split_walk *w, struct pst_split_place *place)
 static void element_way(struct pst_split_walk *w, struct pst_split_place *place)
 {
     const struct pst_split_place *x = input_of(w, 0);
-    const struct pst_tensor *result = &w->whole->tensors[w->of->out[0]];
     for (uint32_t i = 0; i < w->of->n_in; i++) {
-        const struct pst_tensor *input = &w->whole->tensors[w->of->in[i]];
         expect_sections(w, i, x->n_sections, x->sections);
-        if (input->rank != result->rank ||
-            memcmp(input->dims, result->dims, result->rank * sizeof *input->dims) != 0) {
-            pst_split_fault(w, "SPLIT2", "its inputs are split, but not of one shape");
-        }
+    }
+    if (!has_one_shape(w)) {
+        pst_split_fault(w, "SPLIT2", "its inputs are split, but not of one shape");
     }
     if (w->of->p != 0 && (w->of->kind != PST_OP_DROPOUT || x->n_sections != 1)) {
         pst_split_fault(w, "SPLIT2", "its dropout is drawn by elements of the whole");
@@ -312,7 +330,7 @@ static void classes_way(struct pst_split_walk *w, struct pst_split_place *place)
 static bool is_by_row(uint32_t kind)
 {
     return kind == PST_OP_LAYERNORM || kind == PST_OP_RMSNORM || kind == PST_OP_ADD ||
-           kind == PST_OP_DROPOUT;
+           kind == PST_OP_DROPOUT || kind == PST_OP_GLU || kind == PST_OP_ACT || kind == PST_OP_MAP;
 }
 
 static bool is_by_element(uint32_t kind)

@@ -257,7 +257,10 @@ static void check_attributes(struct pst_split_walk *w, const struct pst_split_pl
                         "divide its elements in a row",
                         PST_PHILOX_WORDS);
     }
-    wanted.partial = place->partial ? (1u << w->of->n_param) - 1 : 0;
+    wanted.partial = 0;
+    for (uint32_t i = 0; place->partial && i < w->of->n_param; i++) {
+        wanted.partial |= w->of->param[i] != PST_NONE ? 1u << i : 0;
+    }
     if (place->classes > 0) {
         wanted.parts = w->parts;
         wanted.classes = (uint32_t)place->classes;

@@ -638,6 +638,23 @@ TEST(rows_of_tokens)
                  4, 25);
 }
 
+static void check_rows(const char *model, const char *settings, uint32_t parts, uint32_t converts)
+{
+    check_split(model, settings, &(struct pst_division){.parts = parts, .ways = PST_WAYS_ROWS},
+                converts);
+}
+
+/* A table has a sum and a cut, or a cut alone where it is whole; a block joins what attention,
+   experts and their router read, and cuts what they make; the head has a gather and the meeting of its loss. */
+TEST(rows_everywhere)
+{
+    check_rows("gpt", "layers=2 dim=16 heads=4 context=6 vocab=12", 2, 8);
+    check_rows("gpt", "layers=2 dim=16 heads=4 context=8 vocab=13 dropout=0.3", 4, 8);
+    check_rows("llama", "layers=2 dim=16 heads=3 head_dim=4 ff=22 context=8 vocab=12 qk_norm=true",
+               4, 7);
+    check_rows("llama", "layers=1 dim=16 heads=4 ff=16 context=6 vocab=12 experts=4", 2, 8);
+}
+
 /* GPT-2's vocabulary on eight parts: 6,283 columns each, of which the last part has 7 too many. A
    row of 1,024 is told the others in 16 bytes. */
 TEST(known_sizes)
@@ -916,7 +933,9 @@ TEST(random_graphs)
     for (uint32_t round = 0; round < rounds; round++) {
         struct pst_graph *graph = NULL, *whole = draw_graph(round + 1);
         struct pst_error err = {0};
-        const struct pst_division how = {.parts = degrees[round % 4], .sequence = round / 4 % 2};
+        const struct pst_division how = {.parts = degrees[round % 4],
+                                         .sequence = round / 4 % 2,
+                                         .ways = round / 8 % 2 ? PST_WAYS_ROWS : PST_WAYS_AUTO};
         char name[32];
 
         snprintf(name, sizeof name, "seed %u", round + 1);
