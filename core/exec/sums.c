@@ -161,6 +161,36 @@ static void bind_pieces(struct exec_rank *rank, struct exec_parts *parts,
     meeting->n_parts = n;
 }
 
+/* A block from each member to each, of each sample: of the operand the one with the number of the
+   receiver, of the result the one with that of the owner. */
+static void bind_blocks(struct exec_rank *rank, struct exec_parts *parts,
+                        const struct pst_tensor *operand, uint32_t samples, char *result)
+{
+    struct pst_meeting *meeting = &parts->meeting;
+    const uint32_t n_members = meeting->n_members, me = parts->me;
+    const uint32_t n_blocks = samples * n_members; /* of an operand */
+    const uint64_t bytes = operand->bytes / n_members;
+    struct pst_meet_part *pieces =
+        pst_arena_array(&rank->memory, (size_t)n_blocks * n_members, sizeof *pieces);
+    const void **src = pst_arena_array(&rank->memory, n_blocks, sizeof *src);
+
+    for (uint32_t i = 0; i < n_blocks; i++) {
+        const uint32_t first = i - i % n_members; /* of the sample */
+
+        src[i] = (const char *)parts->own + i * bytes;
+        for (uint32_t owner = 0; owner < n_members; owner++) {
+            pieces[(size_t)i * n_members + owner] = (struct pst_meet_part){
+                .src = owner == me ? &src[i] : NULL,
+                .dst = i - first == me ? result + (first + owner) * bytes : NULL,
+                .elems = bytes,
+                .owner = owner,
+                .to = i - first};
+        }
+    }
+    meeting->parts = pieces;
+    meeting->n_parts = n_blocks * n_members;
+}
+
 pst_status exec_bind_parts(struct exec_rank *rank, struct exec_list *list,
                            const struct pst_plan_stage *stage, uint32_t call, struct pst_error *err)
 {
@@ -168,11 +198,16 @@ pst_status exec_bind_parts(struct exec_rank *rank, struct exec_list *list,
     const struct pst_op *op = &list->graph->ops[from->op];
     const bool forward = from->pass == PST_KERNEL_F;
     const enum pst_convert_work work = pst_convert_work(op, from->pass);
-    const bool sum = work != PST_WORK_GATHER;
+    const enum pst_meet_kind kind = work == PST_WORK_GATHER     ? PST_MEET_GATHER
+                                    : work == PST_WORK_EXCHANGE ? PST_MEET_EXCHANGE
+                                                                : PST_MEET_SUM;
+    static const char *const names[] = {"sum", "gather", "exchange"}; /* enum pst_meet_kind */
     const struct pst_tensor *operand = &list->graph->tensors[forward ? op->in[0] : op->out[0]];
     const uint32_t *operands = &list->program->operands[from->first_operand];
     const struct pst_operands at = pst_operands_of(op);
     struct exec_parts *parts = pst_arena_array(&rank->memory, 1, sizeof *parts);
+    const uint32_t samples = operand->batched ? from->samples : 1;
+    char *result = exec_value(rank, list->program, operands[forward ? at.y : at.dx]);
 
     if (stage == NULL || stage->tensor != op->parts ||
         pst_plan_place(stage, rank->index) == PST_NONE) {
@@ -183,16 +218,18 @@ pst_status exec_bind_parts(struct exec_rank *rank, struct exec_list *list,
     parts->own = exec_value(rank, list->program, operands[forward ? at.x : at.dy]);
     parts->me = pst_plan_part(stage, rank->index);
     parts->meeting = (struct pst_meeting){
-        .kind = sum ? PST_MEET_SUM : PST_MEET_GATHER,
+        .kind = kind,
         .lane = PST_MEET_PARTS,
         .dtype = operand->dtype,
-        .name =
-            pst_arena_printf(&rank->memory, "%s over parts (%s)", sum ? "sum" : "gather", op->name),
+        .name = pst_arena_printf(&rank->memory, "%s over parts (%s)", names[kind], op->name),
         .members = &stage->ranks[pst_plan_replica(stage, rank->index) * stage->tensor],
         .n_members = stage->tensor,
         .n_src = 1};
-    bind_pieces(rank, parts, work, operand, operand->batched ? from->samples : 1,
-                exec_value(rank, list->program, operands[forward ? at.y : at.dx]));
+    if (kind == PST_MEET_EXCHANGE) {
+        bind_blocks(rank, parts, operand, samples, result);
+    } else {
+        bind_pieces(rank, parts, work, operand, samples, result);
+    }
     list->parts[call] = parts;
     return PST_OK;
 }

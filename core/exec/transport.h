@@ -97,7 +97,10 @@ struct pst_meet_part {
     uint64_t elems;
     uint32_t owner; /* number of the member that a sum goes to. What is in `dst` of the others is
                        undefined then; if `src` is set they need no `dst`, and the sum does not
-                       write it. PST_NONE: to all. Of a gather: the member that brings the part */
+                       write it. PST_NONE: to all. Of a gather and an exchange: the member that
+                       brings the part */
+    uint32_t to;    /* of an exchange: number of the member that gets it, which may be the owner.
+                       Others than these two need no buffer */
 };
 
 /* The queues that meetings of a rank wait in; those of one know nothing of the other. */
@@ -110,10 +113,11 @@ enum pst_meet_lane {
 /*
  * A collective over ranks. PST_MEET_SUM: every part becomes the sum of its terms, left to right, in
  * f32 or f64, bit for bit equal on all members that take it; bf16 is added in f32 and rounded
- * once. A term is a source of a member. With owners
- * it is a reduce-scatter. PST_MEET_GATHER: every part becomes what its owner has, in all members'
- * `dst`; its elements are bytes, and src is NULL. Parts have equal sizes and owners on all members;
- * n_src is the member's own, and 1 where it brings what is in `dst`.
+ * once. A term is a source of a member. With owners it is a reduce-scatter. PST_MEET_GATHER: every
+ * part becomes what its owner has, in all members' `dst`; its elements are bytes, and src is NULL.
+ * PST_MEET_EXCHANGE: the same in the `dst` of one member, from the one source of the owner; on
+ * others src is NULL. Parts have equal sizes, owners and receivers on all members; n_src is the
+ * member's own, and 1 where it brings what is in `dst`.
  */
 struct pst_meeting {
     uint8_t kind;            /* enum pst_meet_kind, the same on all members */
@@ -148,11 +152,16 @@ static inline uint64_t pst_meeting_elems(const struct pst_meeting *meeting)
     return elems;
 }
 
-/* Bytes of the whole buffers: added up; sent to all by who has them. */
+/* Bytes of the whole buffers: added up; sent to all by who has them. A byte of an exchange goes to
+   one of n members, and is an n-th of one that goes to all. */
 static inline struct pst_meet_bytes pst_meeting_bytes(const struct pst_meeting *meeting)
 {
     struct pst_meet_bytes bytes = {0, 0};
 
+    if (meeting->kind == PST_MEET_EXCHANGE) {
+        bytes.copied = (pst_meeting_elems(meeting) + meeting->n_members - 1) / meeting->n_members;
+        return bytes;
+    }
     for (uint32_t p = 0; p < meeting->n_parts; p++) {
         const struct pst_meet_part *part = &meeting->parts[p];
         const uint64_t n = part->elems * pst_meeting_size(meeting);

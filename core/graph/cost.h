@@ -69,10 +69,12 @@ uint64_t pst_cost_transfer_ns(const struct pst_cost_model *cost, uint64_t bytes,
 uint64_t pst_cost_host_ns(const struct pst_cost_model *cost, uint64_t bytes);
 /* Ring all-reduce, over the links between nodes if there are more ranks than one node has. */
 uint64_t pst_cost_allreduce_ns(const struct pst_cost_model *cost, uint64_t bytes, uint32_t n_ranks);
-/* Collectives: a sum over ranks, in a fixed order; copies of what each of them has. */
-enum pst_meet_kind { PST_MEET_SUM = 0, PST_MEET_GATHER = 1 };
+/* Collectives: a sum over ranks, in a fixed order; copies of what each of them has, for all; other
+   copies of that for each. */
+enum pst_meet_kind { PST_MEET_SUM = 0, PST_MEET_GATHER = 1, PST_MEET_EXCHANGE = 2 };
 /* Bytes of buffers that all ranks of a meeting have. One of them adds up each element of what is
-   added, and sends each of what is copied to all. A sum that all take does both to all bytes. */
+   added, and sends each of what is copied to all. A sum that all take does both to all bytes. Of an
+   exchange all ranks have as many bytes: these are copied, for each byte goes to one of n. */
 struct pst_meet_bytes {
     uint64_t added, copied;
 };

@@ -159,14 +159,15 @@ static uint64_t convert_ns(const struct pst_cost_model *cost, uint32_t op, uint3
     const struct pst_tensor *tensors = cost->graph->tensors;
     const uint64_t x = pst_tensor_bytes(&tensors[of->in[0]], samples);
     const uint64_t y = pst_tensor_bytes(&tensors[of->out[0]], samples);
-    const uint64_t all = x > y ? x : y;
+    const uint64_t all = x > y ? x : y; /* of an exchange: what one part has */
+    const bool added = work == PST_WORK_SUM || work == PST_WORK_SCATTER;
 
     return work == PST_WORK_NONE ? 0
            : pst_op_meets(of, pass)
-               ? pst_cost_ring_ns(cost,
-                                  (struct pst_meet_bytes){work != PST_WORK_GATHER ? all : 0,
-                                                          work != PST_WORK_SCATTER ? all : 0},
-                                  of->parts, false)
+               ? pst_cost_ring_ns(
+                     cost,
+                     (struct pst_meet_bytes){added ? all : 0, work != PST_WORK_SCATTER ? all : 0},
+                     of->parts, false)
                : pass_ns(cost, cost->cluster, op, pass, samples);
 }
 

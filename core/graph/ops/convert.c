@@ -11,7 +11,7 @@ static bool infer_convert(const struct pst_op_case *c, struct pst_error *err)
     const struct pst_op *op = c->op;
     const struct pst_tensor *x = input(c, 0);
     struct pst_shape *y = result_like(c);
-    bool grows;
+    bool grows, exchanges;
 
     y->dtype = x->dtype;
 
@@ -22,6 +22,7 @@ static bool infer_convert(const struct pst_op_case *c, struct pst_error *err)
     if (op->convert == PST_CONVERT_FAN || op->convert == PST_CONVERT_SUM) {
         return true;
     }
+    exchanges = op->convert == PST_CONVERT_EXCHANGE;
     grows = op->convert == PST_CONVERT_JOIN || op->convert == PST_CONVERT_GATHER;
     if (x->rank == 0) {
         return BAD("%s: a number has no axis that parts could divide", op->name);
@@ -29,7 +30,7 @@ static bool infer_convert(const struct pst_op_case *c, struct pst_error *err)
     if (!grows && x->dims[0] % op->parts != 0) {
         return BAD("%s: %u parts do not divide the first axis of the input", op->name, op->parts);
     }
-    y->dims[0] = grows ? x->dims[0] * op->parts : x->dims[0] / op->parts;
+    y->dims[0] = grows ? x->dims[0] * op->parts : exchanges ? x->dims[0] : x->dims[0] / op->parts;
     return true;
 }
 

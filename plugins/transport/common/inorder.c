@@ -6,17 +6,26 @@
 #include "base/bf16.h"
 #include "base/error.h"
 
-/* Is it known who has each part: of a sum at its end, of a gather before it? */
-static bool owners_fit(const struct pst_meeting *meeting)
+/* Has an exchange's part a receiver, and does its owner bring it apart? */
+static bool is_exchanged(const struct pst_meeting *meeting, const struct pst_meet_part *part,
+                         uint32_t me)
 {
-    const bool gathers = meeting->kind == PST_MEET_GATHER;
-    bool fit = meeting->kind == PST_MEET_SUM || (gathers && meeting->order == NULL);
+    return part->to < meeting->n_members && meeting->n_src == 1 &&
+           (part->elems == 0 || (part->src != NULL) == (part->owner == me));
+}
+
+/* Is it known who has each part: of a sum at its end, else before it? */
+static bool owners_fit(const struct pst_meeting *meeting, uint32_t me)
+{
+    const bool sums = meeting->kind == PST_MEET_SUM;
+    bool fit = sums || (meeting->kind <= PST_MEET_EXCHANGE && meeting->order == NULL);
 
     for (uint32_t p = 0; p < meeting->n_parts; p++) {
         const struct pst_meet_part *part = &meeting->parts[p];
 
-        fit = fit && (part->owner < meeting->n_members || (part->owner == PST_NONE && !gathers)) &&
-              !(gathers && part->src != NULL);
+        fit = fit && (part->owner < meeting->n_members || (part->owner == PST_NONE && sums)) &&
+              !(meeting->kind == PST_MEET_GATHER && part->src != NULL) &&
+              (meeting->kind != PST_MEET_EXCHANGE || is_exchanged(meeting, part, me));
     }
     return fit;
 }
@@ -29,8 +38,7 @@ static bool can_be_added(uint32_t dtype)
 bool inorder_takes(const struct pst_meeting *meeting, uint32_t rank, uint32_t n_ranks,
                    uint32_t *ret_me)
 {
-    bool takes = pst_meeting_terms(meeting) > 0 && owners_fit(meeting) &&
-                 meeting->lane < PST_MEET_LANES &&
+    bool takes = pst_meeting_terms(meeting) > 0 && meeting->lane < PST_MEET_LANES &&
                  (meeting->kind != PST_MEET_SUM || can_be_added(meeting->dtype));
 
     *ret_me = meeting->n_members;
@@ -38,7 +46,7 @@ bool inorder_takes(const struct pst_meeting *meeting, uint32_t rank, uint32_t n_
         takes = takes && meeting->members[m] < n_ranks;
         *ret_me = meeting->members[m] == rank ? m : *ret_me;
     }
-    takes = takes && *ret_me < meeting->n_members;
+    takes = takes && *ret_me < meeting->n_members && owners_fit(meeting, *ret_me);
     for (uint32_t t = 0; meeting->order != NULL && t < meeting->n_order; t++) {
         takes = takes && meeting->order[t][0] < meeting->n_members &&
                 (meeting->order[t][0] != *ret_me || meeting->order[t][1] < meeting->n_src);
@@ -181,6 +189,17 @@ bool inorder_next_piece(struct inorder_cursor *cursor, struct inorder_piece *ret
     cursor->at += ret_piece->n;
     cursor->n -= ret_piece->n;
     return true;
+}
+
+uint64_t inorder_received(struct inorder_cursor cursor, uint32_t member)
+{
+    struct inorder_piece piece;
+    uint64_t n = 0;
+
+    while (inorder_next_piece(&cursor, &piece)) {
+        n += piece.part->to == member ? piece.n : 0;
+    }
+    return n;
 }
 
 pst_status inorder_fail_sizes(const char *what, uint32_t rank, uint64_t elems, uint32_t n_terms,

@@ -41,8 +41,9 @@ static inline bool inorder_gets(const struct pst_meeting *meeting, uint32_t part
 {
     const uint32_t owner = meeting->parts[part].owner;
 
-    return meeting->kind == PST_MEET_GATHER ? owner != member
-                                            : owner == PST_NONE || owner == member;
+    return meeting->kind == PST_MEET_EXCHANGE ? meeting->parts[part].to == member
+           : meeting->kind == PST_MEET_GATHER ? owner != member
+                                              : owner == PST_NONE || owner == member;
 }
 /* For who adds up nothing but f32: does it do for the meeting? */
 static inline bool inorder_is_f32(const struct pst_meeting *meeting)
@@ -53,6 +54,13 @@ static inline bool inorder_is_f32(const struct pst_meeting *meeting)
 static inline const void *inorder_brought(const struct pst_meet_part *part, uint32_t source)
 {
     return part->src != NULL ? part->src[source] : part->dst;
+}
+/* Do two members mean the same part? */
+static inline bool inorder_same_part(const struct pst_meeting *meeting,
+                                     const struct pst_meet_part *a, const struct pst_meet_part *b)
+{
+    return a->elems == b->elems && a->owner == b->owner &&
+           (meeting->kind != PST_MEET_EXCHANGE || a->to == b->to);
 }
 
 /* An even share of the elements that are left, rounded up. */
@@ -102,10 +110,13 @@ struct inorder_cursor inorder_cut(const struct pst_meeting *meeting,
 static inline bool inorder_tells(const struct pst_meeting *meeting,
                                  const struct inorder_round *round)
 {
-    return round->common || meeting->kind == PST_MEET_GATHER;
+    return round->common || meeting->kind != PST_MEET_SUM;
 }
 /* All parts of an owner. */
 struct inorder_cursor inorder_all(const struct pst_meeting *meeting, uint32_t owner);
+
+/* How many of an exchange's elements go to a member. */
+uint64_t inorder_received(struct inorder_cursor cursor, uint32_t member);
 
 /* The next elements that lie in one part; returns false if none is left. */
 bool inorder_next_piece(struct inorder_cursor *cursor, struct inorder_piece *ret_piece);

@@ -17,6 +17,8 @@ static void post(struct world *world, struct sum *sum)
     for (uint32_t p = 0; p < sum->meeting.n_parts; p++) {
         shape = pst_fnv1a(shape, sum->meeting.parts[p].elems);
         shape = pst_fnv1a(shape, sum->meeting.parts[p].owner);
+        shape = pst_fnv1a(shape, sum->meeting.kind == PST_MEET_EXCHANGE ? sum->meeting.parts[p].to
+                                                                        : PST_NONE);
     }
     for (uint32_t t = 0; t < sum->n_terms; t++) {
         shape = pst_fnv1a(shape, inorder_member(&sum->meeting, t));

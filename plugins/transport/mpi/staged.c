@@ -167,8 +167,10 @@ void mpi_stage_sum(struct pst_transport *transport, struct sum *sum)
     for (uint32_t p = 0; p < meeting->n_parts; p++) {
         const struct pst_meet_part *far = &meeting->parts[p];
 
-        near[p] = (struct pst_meet_part){
-            .src = far->src != NULL ? sources : NULL, .elems = far->elems, .owner = far->owner};
+        near[p] = (struct pst_meet_part){.src = far->src != NULL ? sources : NULL,
+                                         .elems = far->elems,
+                                         .owner = far->owner,
+                                         .to = far->to};
         for (uint32_t i = 0; i < (far->src != NULL ? meeting->n_src : 1); i++) {
             if (meeting->kind == PST_MEET_SUM || far->owner == sum->me) {
                 download(transport, at, inorder_brought(far, i), far->elems * sum->size);

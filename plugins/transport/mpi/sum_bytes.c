@@ -30,6 +30,20 @@ void mpi_sum_read(const struct sum *sum, uint32_t term, struct inorder_cursor cu
     }
 }
 
+uint64_t mpi_sum_pick(struct inorder_cursor cursor, uint32_t member, char *to)
+{
+    struct inorder_piece piece;
+    uint64_t n = 0;
+
+    while (inorder_next_piece(&cursor, &piece)) {
+        if (piece.part->to == member) {
+            memcpy(to + n, (const char *)inorder_brought(piece.part, 0) + piece.at, piece.n);
+            n += piece.n;
+        }
+    }
+    return n;
+}
+
 void mpi_sum_write(const struct sum *sum, struct inorder_cursor cursor, const char *from)
 {
     struct inorder_piece piece;
@@ -39,6 +53,8 @@ void mpi_sum_write(const struct sum *sum, struct inorder_cursor cursor, const ch
 
         if (inorder_gets(&sum->meeting, part, sum->me)) {
             memcpy((char *)piece.part->dst + piece.at * sum->size, from, piece.n * sum->size);
+        } else if (sum->meeting.kind == PST_MEET_EXCHANGE) {
+            continue; /* nobody has sent it */
         }
         from += piece.n * sum->size;
     }

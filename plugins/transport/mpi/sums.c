@@ -4,8 +4,9 @@
  * its members tell each other what they have; a small one is told with it, and a sum is added up by
  * each of them. A large one goes in rounds: each member gets all terms of its share of the
  * elements, adds them up and, unless it is the share's owner, sends the result to the others. Of a
- * gather there are no terms: each sends what it owns. An element is added up in the order of the
- * terms, left to right, wherever that is done, so its bits are those of every other transport.
+ * gather there are no terms: each sends what it owns, of an exchange to each other what is for that
+ * one. An element is added up in the order of the terms, left to right, wherever that is done, so
+ * its bits are those of every other transport.
  */
 #include "transport/mpi/module.h"
 
@@ -24,7 +25,9 @@ static bool is_inline(const struct sum *sum)
 
         most = n > most ? n : most;
     }
-    return sum->elems <= MPI_INLINE / sum->size && sum->elems * sum->size * most <= MPI_INLINE;
+    /* All members get the same with a head, of an exchange each other blocks. */
+    return sum->meeting.kind != PST_MEET_EXCHANGE && sum->elems <= MPI_INLINE / sum->size &&
+           sum->elems * sum->size * most <= MPI_INLINE;
 }
 
 static struct staging *staging_of(struct world *world, const struct sum *sum)
@@ -244,6 +247,27 @@ static void begin_round(struct world *world, struct sum *sum)
     }
 }
 
+/* Each member gets its blocks of what this rank has of the round, this rank its own at once. */
+static void send_blocks(struct world *world, const struct sum *sum, const struct round *round)
+{
+    const struct inorder_cursor mine = share_of(sum, sum->me);
+    char *at = round->result;
+
+    for (uint32_t m = 0; m < sum->meeting.n_members; m++) {
+        char *from_m = round->others + m * sum->round.share;
+        uint64_t bytes;
+
+        if (m == sum->me) {
+            mpi_sum_pick(mine, m, from_m);
+            continue;
+        }
+        bytes = mpi_sum_pick(mine, m, at);
+        receive(world, sum, m, TAG_MEET, from_m, inorder_received(share_of(sum, m), sum->me));
+        send(world, sum, m, TAG_MEET, at, bytes);
+        at += bytes;
+    }
+}
+
 static void send_results(struct world *world, struct sum *sum)
 {
     struct inorder_cursor mine = share_of(sum, sum->me);
@@ -252,6 +276,10 @@ static void send_results(struct world *world, struct sum *sum)
 
     sum->phase = SUM_RESULTS;
     if (!lay_out(world, sum, &round) || !make_requests(world, sum)) {
+        return;
+    }
+    if (sum->meeting.kind == PST_MEET_EXCHANGE) {
+        send_blocks(world, sum, &round);
         return;
     }
     if (sum->n_terms == 0) {
@@ -270,17 +298,19 @@ static void send_results(struct world *world, struct sum *sum)
 
 static void end_round(struct world *world, struct sum *sum)
 {
-    bool tells = inorder_tells(&sum->meeting, &sum->round);
+    const bool tells = inorder_tells(&sum->meeting, &sum->round);
+    const bool exchanges = sum->meeting.kind == PST_MEET_EXCHANGE;
     struct round round;
 
     if (!lay_out(world, sum, &round)) {
         return;
     }
     for (uint32_t m = 0; m < sum->meeting.n_members; m++) {
-        if (m == sum->me ? sum->n_terms > 0 : tells) {
+        if (m == sum->me ? exchanges || sum->n_terms > 0 : tells) {
             mpi_sum_write(sum, share_of(sum, m),
-                          m == sum->me ? round.result
-                                       : round.others + m * sum->round.share * sum->size);
+                          m == sum->me && !exchanges
+                              ? round.result
+                              : round.others + m * sum->round.share * sum->size);
         }
     }
     begin_round(world, sum);

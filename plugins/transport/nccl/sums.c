@@ -229,8 +229,8 @@ pst_status nccl_meet(struct pst_transport *transport, uint32_t index,
         return PST_ERR_CANCELLED;
     }
     if (request == NULL || !inorder_takes(meeting, index, transport->config.n_ranks, &sum.me) ||
-        !inorder_is_f32(meeting) || meeting->lane != PST_MEET_SUMS ||
-        nccl_flush(transport, index, NULL) != PST_OK) {
+        !inorder_is_f32(meeting) || meeting->kind == PST_MEET_EXCHANGE ||
+        meeting->lane != PST_MEET_SUMS || nccl_flush(transport, index, NULL) != PST_OK) {
         return atomic_load(&transport->failed) ? PST_ERR_CANCELLED : PST_ERR_BUG;
     }
     sum.n_terms = inorder_terms(meeting);

@@ -4,8 +4,8 @@
  * begins when it is at the head of every member's. Whoever waits for it then takes pieces of it
  * until none is left, so a member that has better things to do holds up nobody. An element is
  * summed by one thread in the order of its terms and written into the results of those who get it:
- * the bits depend neither on who does it nor on the pieces, and no scratch is needed. A gather is
- * the same without the sum.
+ * the bits depend neither on who does it nor on the pieces, and no scratch is needed. A gather and
+ * an exchange are the same without the sum.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -71,7 +71,7 @@ static bool same_meeting(const struct pst_meeting *a, const struct pst_meeting *
         return false;
     }
     for (uint32_t i = 0; i < a->n_parts; i++) {
-        if (a->parts[i].elems != b->parts[i].elems || a->parts[i].owner != b->parts[i].owner) {
+        if (!inorder_same_part(a, &a->parts[i], &b->parts[i])) {
             return false;
         }
     }
@@ -327,8 +327,10 @@ static void sum_block(const struct post *first, uint32_t part, uint64_t at, uint
 
         inorder_add(sum, term + at, t, n_terms, n / pst_meeting_size(meeting), meeting->dtype);
     }
-    if (meeting->kind == PST_MEET_GATHER) {
-        result = (char *)post_at(first, meeting->parts[part].owner)->meeting.parts[part].dst + at;
+    if (meeting->kind != PST_MEET_SUM) {
+        const struct post *owner = post_at(first, meeting->parts[part].owner);
+
+        result = (const char *)inorder_brought(&owner->meeting.parts[part], 0) + at;
     }
     for (const struct post *post = first; post != NULL; post = post->after) {
         if (inorder_gets(meeting, part, member++)) {
@@ -337,16 +339,23 @@ static void sum_block(const struct post *first, uint32_t part, uint64_t at, uint
     }
 }
 
-static void sum_piece(const struct gathering *gathering, uint64_t piece)
+/* Where a thread's last piece was: its next one is after that. */
+struct place {
+    uint32_t part;
+    uint64_t first; /* the part's first piece */
+};
+
+static void sum_piece(const struct gathering *gathering, uint64_t piece, struct place *place)
 {
     const struct pst_meeting *meeting = &gathering->first->meeting;
     uint64_t begin, end;
-    uint32_t part = 0;
+    uint32_t part;
 
-    for (; piece >= pieces_of(meeting, part); part++) {
-        piece -= pieces_of(meeting, part);
+    while (piece - place->first >= pieces_of(meeting, place->part)) {
+        place->first += pieces_of(meeting, place->part++);
     }
-    begin = piece * PIECE;
+    part = place->part;
+    begin = (piece - place->first) * PIECE;
     end = bytes_of(meeting, part) - begin < PIECE ? bytes_of(meeting, part) : begin + PIECE;
     for (uint64_t at = begin; at < end; at += BLOCK) {
         sum_block(gathering->first, part, at, end - at < BLOCK ? end - at : BLOCK);
@@ -357,9 +366,10 @@ static void sum_piece(const struct gathering *gathering, uint64_t piece)
 static void help(struct pst_transport *transport, struct gathering *gathering)
 {
     uint64_t n = gathering->n_pieces, piece;
+    struct place place = {0, 0};
 
     while ((piece = atomic_fetch_add_explicit(&gathering->taken, 1, memory_order_relaxed)) < n) {
-        sum_piece(gathering, piece);
+        sum_piece(gathering, piece, &place);
         if (atomic_fetch_add_explicit(&gathering->done, 1, memory_order_acq_rel) + 1 < n) {
             continue;
         }

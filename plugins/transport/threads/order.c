@@ -95,7 +95,7 @@ void threads_order_transfer(const struct pst_transport *transport, struct reques
 
 /* In whose result the device of `rank` adds up: its own, if its sources are apart from that; else
    that of whoever brings the first term, for others would lose what they bring. Of a gather it is
-   that of the owner, who has it. */
+   that of the owner, who has it, and of an exchange it is the owner's source. */
 static const struct post *place_of_share(const struct post *first, uint32_t rank, uint32_t part)
 {
     const struct post *own = first;
@@ -103,7 +103,7 @@ static const struct post *place_of_share(const struct post *first, uint32_t rank
     while (own->rank != rank) {
         own = own->after;
     }
-    return own->meeting.parts[part].src != NULL || own->meeting.kind == PST_MEET_GATHER
+    return own->meeting.parts[part].src != NULL || own->meeting.kind != PST_MEET_SUM
                ? own
                : threads_post_of(first, 0);
 }
@@ -128,6 +128,7 @@ static void sum_share(const struct pst_transport *transport, const struct post *
     const uint64_t elems = meeting->parts[part].elems, size = pst_meeting_size(meeting);
     const struct post *base = place_of_share(first, rank, part);
     uint64_t begin = 0, end = elems;
+    const char *made;
     uint32_t member = 0;
     char *sum;
 
@@ -151,10 +152,12 @@ static void sum_share(const struct pst_transport *transport, const struct post *
             device->move(devices[rank], PST_QUEUE_SUM, sum, term, (end - begin) * size);
         }
     }
+    made =
+        meeting->kind == PST_MEET_EXCHANGE ? inorder_brought(&base->meeting.parts[part], 0) : sum;
     for (const struct post *post = first; post != NULL; post = post->after, member++) {
-        if (post != base && inorder_gets(meeting, part, member)) {
+        if ((post != base || made != sum) && inorder_gets(meeting, part, member)) {
             device->move(devices[rank], PST_QUEUE_SUM,
-                         (char *)post->meeting.parts[part].dst + begin * size, sum,
+                         (char *)post->meeting.parts[part].dst + begin * size, made,
                          (end - begin) * size);
         }
     }

@@ -22,7 +22,8 @@ struct conversion {
 
 static void make(struct conversion *c, enum pst_convert convert, uint32_t dtype)
 {
-    const bool same = convert == PST_CONVERT_FAN || convert == PST_CONVERT_SUM;
+    const bool same =
+        convert == PST_CONVERT_FAN || convert == PST_CONVERT_SUM || convert == PST_CONVERT_EXCHANGE;
 
     memset(c, 0, sizeof *c);
     c->out = 1;
@@ -106,9 +107,10 @@ TEST(others_are_refused)
     static const struct {
         enum pst_convert convert;
         uint32_t pass;
-    } others[] = {{PST_CONVERT_FAN, PST_KERNEL_B}, {PST_CONVERT_SUM, PST_KERNEL_F},
-                  {PST_CONVERT_SUM, PST_KERNEL_B}, {PST_CONVERT_JOIN, PST_KERNEL_F},
-                  {PST_CONVERT_FAN, PST_KERNEL_W}, {PST_CONVERT_JOIN, PST_KERNEL_W}};
+    } others[] = {{PST_CONVERT_FAN, PST_KERNEL_B},      {PST_CONVERT_SUM, PST_KERNEL_F},
+                  {PST_CONVERT_SUM, PST_KERNEL_B},      {PST_CONVERT_JOIN, PST_KERNEL_F},
+                  {PST_CONVERT_EXCHANGE, PST_KERNEL_F}, {PST_CONVERT_EXCHANGE, PST_KERNEL_B},
+                  {PST_CONVERT_FAN, PST_KERNEL_W},      {PST_CONVERT_JOIN, PST_KERNEL_W}};
     struct pst_device *device = rig_open("auto", 2);
     struct pst_kernel *kernel = NULL;
     struct pst_error err = {0};

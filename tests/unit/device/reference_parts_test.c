@@ -221,6 +221,9 @@ static void convert(struct machine *m, enum pst_convert_work work, double *const
                 memcpy(&to[k][s * n + other * own], &from[other][s * own], own * sizeof **to);
             }
         }
+        for (uint32_t i = 0; i < m->n * SAMPLES && work == PST_WORK_EXCHANGE; i++) {
+            memcpy(&to[k][i * own], &from[i % m->n][(i - i % m->n + k) * own], own * sizeof **to);
+        }
         for (uint32_t other = 0; other < m->n && work == PST_WORK_SUM; other++) {
             add_to(to[k], from[other], n * SAMPLES);
         }

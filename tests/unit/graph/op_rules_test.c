@@ -6,6 +6,7 @@
 #include "test.h"
 
 #include "graph/op_rules.h"
+#include "graph/split.h"
 
 /* In the order of enum pst_op_kind, then the two of costed graphs, those of plugins and of
  * conversions. */
@@ -64,5 +65,45 @@ TEST(rows_are_whole)
         assert_true(rules->by_row || (rules->mixes == NULL && rules->past == NULL));
         assert_true(rules->loss || rules->apart || !rules->classes);
         assert_true(rules->products == NULL || rules->elementwise == NULL);
+    }
+}
+
+/* Of parts: 3. An exchange needs a block for each. */
+TEST(shapes_of_conversions)
+{
+    static const struct {
+        enum pst_convert convert;
+        uint64_t rows, expected; /* 0: refused */
+    } cases[] = {{PST_CONVERT_FAN, 5, 5},      {PST_CONVERT_SUM, 5, 5},
+                 {PST_CONVERT_JOIN, 5, 15},    {PST_CONVERT_GATHER, 5, 15},
+                 {PST_CONVERT_CUT, 6, 2},      {PST_CONVERT_CUT, 5, 0},
+                 {PST_CONVERT_SCATTER, 6, 2},  {PST_CONVERT_SCATTER, 5, 0},
+                 {PST_CONVERT_EXCHANGE, 6, 6}, {PST_CONVERT_EXCHANGE, 5, 0}};
+    const uint32_t in = 0;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct pst_tensor x = {.dtype = PST_BF16, .rank = 2, .dims = {cases[i].rows, 7}};
+        const struct pst_op op = {.kind = PST_OP_CONVERT,
+                                  .name = "conversion",
+                                  .convert = cases[i].convert,
+                                  .parts = 3,
+                                  .in = (uint32_t *)(uintptr_t)&in,
+                                  .n_in = 1};
+        struct pst_shapes shapes = {0};
+        const struct pst_op_case c = {
+            .op = &op, .tensors = &x, .dtype = PST_F32, .shapes = &shapes};
+        struct pst_error err = {0};
+        const bool fits = pst_op_rules_of(PST_OP_CONVERT)->infer(&c, &err);
+
+        assert_int_equal(fits, cases[i].expected > 0);
+        if (fits) {
+            assert_int_equal(shapes.out[0].rank, 2);
+            assert_int_equal(shapes.out[0].dims[0], cases[i].expected);
+            assert_int_equal(shapes.out[0].dims[1], 7);
+            assert_int_equal(shapes.out[0].dtype, PST_BF16);
+        } else {
+            assert_string_equal(err.kind, "model.shape");
+            assert_non_null(strstr(err.message, "3 parts do not divide the first axis"));
+        }
     }
 }

@@ -4,6 +4,7 @@
  * host takes, nothing for passes that an operator does not have.
  */
 #include "graph/cost.h"
+#include "graph/split.h"
 
 #include "unit/graph/model_support.h"
 
@@ -136,4 +137,51 @@ TEST(workspace_is_asked_for)
     assert_int_equal(pst_cost_workspace(&cost, 3, 2, 7), 43207);
     cost.workspace = NULL;
     assert_int_equal(pst_cost_workspace(&cost, 3, 2, 7), 0);
+}
+
+static struct pst_op conversion = {.kind = PST_OP_CONVERT, .name = "conversion", .parts = 4};
+
+/* A whole tensor of 25 MB over four parts, latency 10 us, 25 GB/s. A ring takes three steps of 10
+   us + 6.25 MB for a gather and as many again for a sum. An exchange takes three of 10 us + 1.5625
+   MB: what each part has for one other. */
+TEST(parts_meet)
+{
+    static const struct {
+        enum pst_convert convert;
+        uint64_t x_elems, y_elems, forward_us2, backward_us2; /* halves of us */
+    } cases[] = {
+        {PST_CONVERT_SUM, 6250000, 6250000, 3120, 0},
+        {PST_CONVERT_JOIN, 1562500, 6250000, 1560, 0},
+        {PST_CONVERT_CUT, 6250000, 1562500, 0, 1560},
+        {PST_CONVERT_EXCHANGE, 1562500, 1562500, 435, 435},
+    };
+    struct pst_cluster cluster = {.link_latency = 10000, .link_bandwidth = 25000000000};
+    uint32_t in = 0, out = 1;
+
+    conversion.in = &in;
+    conversion.out = &out;
+    conversion.n_in = conversion.n_out = 1;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct pst_tensor tensors[2] = {
+            {.producer = PST_NONE, .dtype = PST_F32, .batched = true, .elems = cases[i].x_elems},
+            {.dtype = PST_F32, .batched = true, .elems = cases[i].y_elems}};
+        struct pst_graph graph = {.ops = &conversion,
+                                  .n_ops = 1,
+                                  .tensors = tensors,
+                                  .n_tensors = 2,
+                                  .slices = 1,
+                                  .parts = 4};
+        struct pst_cost_model cost = {.graph = &graph, .cluster = &cluster};
+        struct pst_times times;
+
+        conversion.convert = cases[i].convert;
+        for (uint32_t t = 0; t < 2; t++) {
+            tensors[t].bytes = tensors[t].elems * sizeof(float);
+            tensors[t].needs_grad = true;
+        }
+        pst_cost_op(&cost, 0, 1, &times);
+        assert_int_equal(times.forward_ns, cases[i].forward_us2 * 500);
+        assert_int_equal(times.backward_input_ns, cases[i].backward_us2 * 500);
+        assert_int_equal(times.backward_weight_ns, 0);
+    }
 }

@@ -6,6 +6,7 @@
 
 #include "exec/device.h"
 
+#include "unit/transport/exchange.h"
 #include "unit/transport/owners.h"
 
 #define SECOND 1000000000u
@@ -286,6 +287,25 @@ TEST(test_owners)
     }
 }
 
+/* --- exchanges ---------------------------------------------------------------------------------*/
+
+static void exchange(struct ranked *self)
+{
+    CHECK(self, exchange_both(self, 1) == 0);
+    CHECK(self, exchange_both(self, 70001) == 0);
+    CHECK(self, exchange_misuse(self) == 0);
+}
+
+TEST(test_exchange)
+{
+    for (uint32_t n = 1; n <= EXCHANGE_RANKS; n++) {
+        run_ranks(n, 30ull * SECOND, exchange);
+        expect_none_failed(n);
+    }
+}
+
+/* --- types; members that do not agree ----------------------------------------------------------*/
+
 static void by_hand(struct ranked *self)
 {
     CHECK(self, wrong_by_hand(self) == 0);
@@ -304,6 +324,9 @@ static void unlike(struct ranked *self)
         CHECK(self, self->status == PST_ERR_BUG);
         CHECK(self, strcmp(self->err.kind, "transport.size") == 0);
     }
+    self->err = (struct pst_error){0};
+    CHECK(self, exchange_unlike(self, &self->err) == PST_ERR_BUG);
+    CHECK(self, strcmp(self->err.kind, "transport.size") == 0);
 }
 
 TEST(test_unlike)
@@ -373,6 +396,23 @@ static void refuse(const struct pst_transport_ops *ops, struct pst_transport *tr
     owned_wrong(&owned);
 }
 
+static void exchange_on_devices(const struct pst_transport_ops *ops,
+                                struct pst_transport *transport, uint32_t n)
+{
+    static struct exchange exchanges[EXCHANGE_RANKS];
+    pst_request requests[EXCHANGE_RANKS];
+    struct pst_error err = {0};
+
+    for (uint32_t r = 0; r < n; r++) {
+        exchange_fill(&exchanges[r], r, n, 3000);
+        assert_int_equal(ops->meet(transport, r, &exchanges[r].meeting, &requests[r]), PST_OK);
+    }
+    for (uint32_t r = 0; r < n; r++) {
+        assert_ok(ops->wait(transport, r, requests[r], &err), &err);
+        assert_int_equal(exchange_wrong(&exchanges[r]), 0);
+    }
+}
+
 /* One thread plays all ranks. */
 static void devices_of(uint32_t n)
 {
@@ -412,6 +452,7 @@ static void devices_of(uint32_t n)
     for (uint32_t k = OWNED_F32_CASES; k < OWNED_CASES; k++) {
         refuse(ops, transport, owned_cases[k]);
     }
+    exchange_on_devices(ops, transport, n);
     ops->close(transport);
 }
 

@@ -265,6 +265,43 @@ static void owners(void)
     }
 }
 
+/* 20 + j bytes from each rank to rank j, an address every 32; nothing else is copied. */
+static void exchange(void)
+{
+    static const uint32_t all[] = {0, 1, 2};
+    struct pst_meet_part parts[9];
+    struct pst_meeting meeting = sum_in_place(all, 3, parts, 9);
+    uint8_t *bytes = (uint8_t *)near;
+    const void *src[3];
+    struct pst_error err = {0};
+    pst_request request;
+
+    for (uint32_t p = 0; p < 9; p++) {
+        const uint32_t from = p / 3, to = p % 3;
+
+        src[to] = far + 32ull * to;
+        parts[p] =
+            (struct pst_meet_part){.src = from == me ? &src[to] : NULL,
+                                   .dst = to == me ? (void *)(far + 1000 + 32ull * from) : NULL,
+                                   .elems = 20 + to,
+                                   .owner = from,
+                                   .to = to};
+    }
+    for (uint32_t i = 0; i < 2000; i++) {
+        bytes[i] = i < 96 ? (uint8_t)(60 * me + i) : 0xEE;
+    }
+    meeting.kind = PST_MEET_EXCHANGE;
+    n_copies = 0;
+    EXPECT(ops->meet(transport, me, &meeting, &request) == PST_OK);
+    EXPECT(ops->wait(transport, me, request, &err) == PST_OK);
+    EXPECT(n_copies == 6);
+    for (uint32_t i = 0; i < 96; i++) {
+        EXPECT(bytes[i] == 60 * me + i);
+        EXPECT(bytes[1000 + i] ==
+               (i % 32 < 20 + me ? (uint8_t)(60 * (i / 32) + 32 * me + i % 32) : 0xEE));
+    }
+}
+
 /* Elements of other types; added up on the host. */
 static void other_types(void)
 {
@@ -296,6 +333,7 @@ static void sums(void)
     sum_up();
     EXPECT(n_copies > 0 && n_outside == 0);
     owners();
+    exchange();
     other_types();
     EXPECT(n_outside == 0);
     let_go();

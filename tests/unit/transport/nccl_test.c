@@ -4,6 +4,7 @@
  * compute streams, sums have one order, and whatever hangs or breaks ends the run with its reason.
  */
 #include "unit/transport/nccl_rig.h"
+#include "unit/transport/exchange.h"
 #include "unit/transport/owners.h"
 
 /* --- transfers --- */
@@ -188,6 +189,16 @@ static void owners(struct ranked *self)
         CHECK(self, self->ops->meet(self->transport, self->rank, &owned.meeting, &request) ==
                         PST_ERR_BUG);
         owned_wrong(&owned);
+    }
+    for (uint32_t lane = 0; lane < PST_MEET_LANES; lane++) {
+        struct exchange exchange;
+        pst_request request;
+
+        exchange_fill(&exchange, self->rank, self->n_ranks, 10);
+        exchange.meeting.lane = (uint8_t)lane;
+        CHECK(self, self->ops->meet(self->transport, self->rank, &exchange.meeting, &request) ==
+                        PST_ERR_BUG);
+        exchange_wrong(&exchange);
     }
 }
 

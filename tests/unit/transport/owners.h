@@ -208,7 +208,7 @@ static inline uint32_t owned_misuse(const struct ranked *self)
          PST_F32,
          PST_MEET_SUMS},
         {{.dst = &data, .elems = 1, .owner = 0}, PST_MEET_GATHER, 1, PST_F32, PST_MEET_SUMS},
-        {{.dst = &data, .elems = 1, .owner = 0}, PST_MEET_GATHER + 1, 0, PST_F32, PST_MEET_SUMS},
+        {{.dst = &data, .elems = 1, .owner = 0}, PST_MEET_EXCHANGE + 1, 0, PST_F32, PST_MEET_SUMS},
         {{.dst = &data, .elems = 1, .owner = 0}, PST_MEET_SUM, 0, PST_I32, PST_MEET_SUMS},
         {{.dst = &data, .elems = 1, .owner = 0}, PST_MEET_SUM, 0, PST_F32, PST_MEET_LANES},
     };

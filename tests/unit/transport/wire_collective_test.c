@@ -158,15 +158,20 @@ TEST(owners_take_their_time)
         struct pst_meet_bytes bytes;
     } cases[] = {{PST_MEET_SUM, PST_NONE, {80, 80}},
                  {PST_MEET_SUM, 1, {80, 0}},
-                 {PST_MEET_GATHER, 1, {0, 20}}};
+                 {PST_MEET_GATHER, 1, {0, 20}},
+                 {PST_MEET_EXCHANGE, 1, {0, 10}}}; /* one block of those that two exchange */
 
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         pst_request requests[2];
 
         open_world(0, true, 1000000000);
         for (uint32_t r = 0; r < 2; r++) {
-            const struct pst_meet_part part = {
-                .dst = data[r], .elems = 20, .owner = cases[i].owner};
+            const bool brings = cases[i].kind == PST_MEET_EXCHANGE && r == 1;
+            const void *src = data[r];
+            const struct pst_meet_part part = {.src = brings ? &src : NULL,
+                                               .dst = brings ? NULL : data[r],
+                                               .elems = 20,
+                                               .owner = cases[i].owner};
             struct pst_meeting meeting = sum_in_place(pair, 2, &part, 1);
 
             meeting.kind = cases[i].kind;
