@@ -285,18 +285,38 @@ static enum way way_of_linear(const struct ways *ways, uint32_t v, struct cut *r
     return WAY_COLUMN;
 }
 
+struct cut pst_ways_exchanged(const struct ways *ways, uint32_t tensor)
+{
+    const struct cut cut = wanted_cut(ways, tensor);
+
+    for (uint32_t i = 0; i < cut.n; i++) {
+        if (cut.sections[i] != cut.sections[0] || cut.sections[i] % ways->parts != 0) {
+            return (struct cut){0};
+        }
+    }
+    return cut;
+}
+
+/* How an operator with heads has its input. */
+static struct cut input_cut(const struct ways *ways, uint32_t tensor)
+{
+    const struct cut *cut = &ways->cuts[tensor];
+
+    return ways->exchange && cut->tokens ? pst_ways_exchanged(ways, tensor) : *cut;
+}
+
 static enum way way_of_heads(const struct ways *ways, const struct pst_op *op, struct cut *ret_cut)
 {
     for (uint32_t i = 0; i < op->n_in; i++) {
-        const struct cut want =
-            op->kind == PST_OP_ATTENTION ? heads_cut(ways, op, i) : ways->cuts[op->in[i]];
+        const struct cut has = input_cut(ways, op->in[i]);
+        const struct cut want = op->kind == PST_OP_ATTENTION ? heads_cut(ways, op, i) : has;
 
-        if (!is_divided(ways, &want) || !same_cut(&want, &ways->cuts[op->in[i]]) ||
+        if (!is_divided(ways, &want) || !same_cut(&want, &has) ||
             (op->kind != PST_OP_ATTENTION && !has_heads(ways, op, &want))) {
             return WAY_WHOLE;
         }
     }
-    *ret_cut = op->kind != PST_OP_ATTENTION ? ways->cuts[op->in[0]]
+    *ret_cut = op->kind != PST_OP_ATTENTION ? input_cut(ways, op->in[0])
                                             : one_cut(last_of(tensor_of(ways, op->out[0])));
     return WAY_HEADS;
 }
@@ -324,14 +344,31 @@ static enum way way_of_experts(const struct ways *ways, const struct pst_op *op,
     return WAY_EXPERTS;
 }
 
+/* Under `rows` only vocabularies are divided otherwise, and heads, where they are exchanged. */
+static bool has_no_columns(const struct ways *ways, const struct pst_op *op)
+{
+    switch (op->kind) {
+    case PST_OP_EMBEDDING:
+    case PST_OP_CROSS_ENTROPY:
+        return false;
+    case PST_OP_LINEAR:
+        return ways->rows && !are_logits(ways, op->out[0]);
+    case PST_OP_ATTENTION:
+    case PST_OP_ROTARY:
+    case PST_OP_QKNORM:
+        return ways->rows && !ways->exchange;
+    default:
+        return ways->rows;
+    }
+}
+
 static enum way choose_way(const struct ways *ways, uint32_t v, struct cut *ret_cut)
 {
     const struct pst_op *op = &ways->graph->ops[v];
     const struct cut *x = op->n_in > 0 ? &ways->cuts[op->in[0]] : NULL;
 
     *ret_cut = (struct cut){0};
-    if (ways->rows && op->kind != PST_OP_EMBEDDING && op->kind != PST_OP_CROSS_ENTROPY &&
-        !(op->kind == PST_OP_LINEAR && are_logits(ways, op->out[0]))) {
+    if (has_no_columns(ways, op)) {
         ret_cut->tokens = has_tokens(ways, op);
         return ret_cut->tokens ? WAY_TOKENS : WAY_WHOLE;
     }

@@ -37,6 +37,7 @@ struct ways {
     uint32_t parts;
     bool sequence;
     bool rows;        /* all that works row by row has rows of tokens */
+    bool exchange;    /* attention between them has heads of all tokens */
     uint8_t *way;     /* [operator] */
     struct cut *cuts; /* [tensor] of what readers find: results of rows are whole, after the sum, or
                          rows of tokens */
@@ -46,6 +47,9 @@ struct ways {
 
 /* Chooses ways by Megatron's pattern. All arrays are zeroed before, and belong to the caller. */
 void pst_ways_choose(struct ways *ways);
+/* The sections, equal and divisible, in which the readers of a tensor in rows of tokens have its
+   heads; n 0: they read it otherwise. */
+struct cut pst_ways_exchanged(const struct ways *ways, uint32_t tensor);
 /* Does an operator work row by row on a sequence, each row on its own? However many there are. */
 bool pst_ways_by_row(const struct ways *ways, const struct pst_op *op);
 /* The box of a parameter under these ways. */

@@ -87,10 +87,6 @@ pst_status pst_graph_check_ways(const struct pst_graph *whole, const struct pst_
     const struct ways ways = {.graph = whole, .parts = how->parts, .rows = true};
     pst_status status = PST_OK;
 
-    if (how->ways == PST_WAYS_ULYSSES) {
-        return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "ways = \"ulysses\" is not supported yet; set ways = \"rows\" or \"auto\"");
-    }
     for (uint32_t v = 0; v < whole->n_ops && status == PST_OK; v++) {
         const struct pst_op *op = &whole->ops[v];
 

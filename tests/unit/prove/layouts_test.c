@@ -300,3 +300,12 @@ TEST(rows_everywhere)
     check_division("llama", LLAMA " qk_norm=true qkv_bias=true", &how);
     check_division("llama", LLAMA " experts=4 experts_per_token=2", &how);
 }
+
+/* Attention between rows has heads of all tokens. */
+TEST(exchanges)
+{
+    const struct pst_division how = {.parts = 2, .ways = PST_WAYS_ULYSSES};
+
+    check_division("gpt", GPT " dropout=0.1", &how);
+    check_division("llama", "layers=1 dim=32 heads=4 context=8 vocab=11 ff=24 qk_norm=true", &how);
+}
