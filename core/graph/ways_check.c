@@ -56,7 +56,14 @@ static pst_status check_heads(const struct pst_op *op, const struct pst_division
     char advice[128];
 
     if (!queries && keys % how->parts == 0) {
-        return PST_OK;
+        return how->ways != PST_WAYS_ULYSSES || keys == op->heads
+                   ? PST_OK
+                   : pst_fail(
+                         err, PST_ERR_CONFIG, "config.value",
+                         "%s: ways = \"ulysses\" exchanges equal sections of queries, keys and "
+                         "values, and here are %u heads and %u key heads; set ways = \"rows\" "
+                         "or \"auto\"",
+                         op->name, op->heads, keys);
     }
     advise(common_divisor(op->heads, keys), advice, sizeof advice);
     return pst_fail(err, PST_ERR_CONFIG, "config.value",
