@@ -205,9 +205,10 @@ static void linear_way(struct pst_split_walk *w, struct pst_split_place *place)
 {
     const struct pst_parameter *matrix = pst_split_param(w, 0);
     const uint32_t out_axis = w->of->transposed ? 0 : 1;
-    if (input_of(w, 0)->layout == PST_LAYOUT_TOKENS) {
+    const bool whole = matrix == NULL || !pst_is_split(matrix);
+    if (whole && input_of(w, 0)->layout == PST_LAYOUT_TOKENS) {
         tokens_way(w, place);
-    } else if (matrix == NULL || !pst_is_split(matrix)) {
+    } else if (whole) {
         whole_way(w, place);
     } else if (matrix->box.axis == out_axis) {
         column_way(w, place);
