@@ -34,6 +34,7 @@ struct pst_job_train {
 struct pst_job_parallel {
     int64_t tensor; /* devices that share each operator */
     bool sequence;  /* tokens are divided among the parts outside split operators */
+    uint32_t ways;  /* enum pst_ways: auto | megatron | ulysses | rows */
     int64_t zero;   /* stage of ZeRO */
 };
 

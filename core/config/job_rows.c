@@ -53,6 +53,13 @@ static const struct pst_param parallel_rows[] = {
     ROW(parallel, sequence, BOOL, "false", NULL,
         "With tensor > 1: norms, residual sums and dropout are divided by tokens; each part has an "
         "equal share (sequence parallelism)."),
+    ROW(parallel, ways, ENUM, "auto", "auto|megatron|ulysses|rows",
+        "With tensor > 1, how operators are divided; auto: by columns, rows and heads where their "
+        "number is divisible; megatron: the same, and heads must be divisible; rows: linear layers "
+        "and all that works token by token by tokens, which must be divisible; weights are whole; "
+        "ulysses: the same, and attention by heads, which must be divisible, too, and as many as "
+        "key heads "
+        "(docs/parallel.md)."),
     ROW(parallel, zero, INT, "0", "0..3",
         "1: each replica of a stage updates a piece of the weights, and has the optimizer's state "
         "of that piece alone (ZeRO 1); 2: and accumulates the gradients of that piece alone "

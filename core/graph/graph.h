@@ -211,6 +211,7 @@ struct pst_graph {
     uint32_t parts;  /* devices that share each operator; the graph is what one of them computes
                         (split.h). 1: no operator is shared */
     bool sequence;   /* tokens are divided among the parts outside split operators */
+    uint32_t ways;   /* enum pst_ways on which bits depend: auto, ulysses or rows */
     uint64_t digest; /* of everything above that matters, XXH3 */
     struct pst_graph *whole; /* what the parts compute together: names and shapes in files,
                                 initial values. The graph owns it. NULL where parts is 1 */

@@ -96,6 +96,36 @@ static uint32_t order_parts(struct splitter *s, const char *name, uint32_t joine
     return joined == PST_NONE ? joined : add_form(s, name, "joined", PST_OP_RESHAPE, &last, joined);
 }
 
+/* Rows of tokens to heads of all tokens: [t, sections parts d] is put in order so that block j has
+   part j's share of every section, [parts t, sections d], and the blocks are exchanged. */
+static uint32_t exchange_for_heads(struct splitter *s, uint32_t tensor)
+{
+    const char *name = s->ways.graph->tensors[tensor].name;
+    const struct cut cut = pst_ways_exchanged(&s->ways, tensor);
+    uint32_t x = s->at[tensor][AS_TOKENS];
+    const uint64_t parts = s->ways.parts, rows = s->builder->tensors[x].dims[0];
+    const uint64_t depth = cut.sections[0] / parts;
+    const struct pst_form apart = {.rank = 4, .dims = {rows, cut.n, parts, depth}};
+    const struct pst_form order = {
+        .rank = 4, .dims = {parts, rows, cut.n, depth}, .from = {2, 0, 1, 3}, .step = {1, 1, 1, 1}};
+    const struct pst_form packed = {.rank = 2, .dims = {parts * rows, cut.n * depth}};
+
+    x = add_form(s, name, "apart", PST_OP_RESHAPE, &apart, x);
+    x = x == PST_NONE ? x : add_form(s, name, "order", PST_OP_STRIDED, &order, x);
+    x = x == PST_NONE ? x : add_form(s, name, "packed", PST_OP_RESHAPE, &packed, x);
+    return x == PST_NONE ? x : add_convert(s, name, "exchange", PST_CONVERT_EXCHANGE, x);
+}
+
+/* And back. */
+static uint32_t exchange_for_tokens(struct splitter *s, uint32_t tensor)
+{
+    const char *name = s->ways.graph->tensors[tensor].name;
+    const uint32_t x =
+        add_convert(s, name, "exchange", PST_CONVERT_EXCHANGE, s->at[tensor][AS_SPLIT]);
+
+    return x == PST_NONE ? x : order_parts(s, name, x);
+}
+
 /* --- layouts -----------------------------------------------------------------------------------*/
 
 static uint32_t tensor_as(struct splitter *s, uint32_t tensor, uint32_t layout);
@@ -129,7 +159,12 @@ static uint32_t tensor_as(struct splitter *s, uint32_t tensor, uint32_t layout)
         break;
     case AS_TOKENS:
         at[layout] =
-            add_convert(s, of->name, "cut", PST_CONVERT_CUT, tensor_as(s, tensor, AS_WHOLE));
+            s->ways.exchange && s->ways.cuts[tensor].n > 0
+                ? exchange_for_tokens(s, tensor)
+                : add_convert(s, of->name, "cut", PST_CONVERT_CUT, tensor_as(s, tensor, AS_WHOLE));
+        break;
+    case AS_SPLIT:
+        at[layout] = exchange_for_heads(s, tensor);
         break;
     default:
         at[layout] =
@@ -349,17 +384,43 @@ static bool has_way(const struct ways *ways, bool tokens)
     return false;
 }
 
+/* Errors: attention that is not divided by heads although `ulysses` says so. */
+static pst_status check_exchange(const struct ways *ways, struct pst_error *err)
+{
+    for (uint32_t v = 0; ways->exchange && v < ways->graph->n_ops; v++) {
+        const struct pst_op *op = &ways->graph->ops[v];
+
+        if (op->kind == PST_OP_ATTENTION && ways->way[v] != WAY_HEADS) {
+            return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                            "%s: parallel.ways = \"ulysses\" divides attention by heads only where "
+                            "queries, keys and values are equal sections of one tensor; here are "
+                            "%u heads and %u key heads; set ways = \"rows\" or \"auto\"",
+                            op->name, op->heads, pst_op_kv_heads(op));
+        }
+    }
+    return PST_OK;
+}
+
 static pst_status check_ways(const struct ways *ways, struct pst_error *err)
 {
-    if (!has_way(ways, false)) {
+    pst_status status = check_exchange(ways, err);
+
+    if (status != PST_OK) {
+        return status;
+    }
+    if (!ways->rows && !has_way(ways, false)) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
                         "parallel.tensor = %u divides no operator of model %s, neither heads, "
                         "widths, experts nor vocabulary; take another value, replicas "
                         "(train.degrees) or stages",
                         ways->parts, ways->graph->name);
     }
-    return !ways->sequence || has_way(ways, true)
-               ? PST_OK
+    return !ways->sequence || has_way(ways, true) ? PST_OK
+           : ways->rows
+               ? pst_fail(err, PST_ERR_CONFIG, "config.value",
+                          "parallel.ways: model %s has no operator that works on the tokens of a "
+                          "sequence one by one; set ways = \"auto\"",
+                          ways->graph->name)
                : pst_fail(err, PST_ERR_CONFIG, "config.value",
                           "parallel.sequence = true: model %s has no norm, residual sum or dropout "
                           "on tokens whose number %u divides; take another length, or set sequence "
@@ -367,7 +428,7 @@ static pst_status check_ways(const struct ways *ways, struct pst_error *err)
                           ways->graph->name, ways->parts);
 }
 
-static pst_status make_graph(struct splitter *s, struct pst_graph **ret_graph,
+static pst_status make_graph(struct splitter *s, uint32_t ways, struct pst_graph **ret_graph,
                              struct pst_error *err)
 {
     const struct pst_graph *whole = s->ways.graph;
@@ -393,6 +454,7 @@ static pst_status make_graph(struct splitter *s, struct pst_graph **ret_graph,
             pst_arena_copy(&(*ret_graph)->arena, s->op_of, n_ops, sizeof *s->op_of);
         (*ret_graph)->parts = s->ways.parts;
         (*ret_graph)->sequence = s->ways.sequence;
+        (*ret_graph)->ways = ways;
     }
     return status;
 }
@@ -400,10 +462,14 @@ static pst_status make_graph(struct splitter *s, struct pst_graph **ret_graph,
 static void make_ways(struct splitter *s, const struct pst_graph *whole,
                       const struct pst_division *how)
 {
+    const bool rows = how->ways == PST_WAYS_ROWS || how->ways == PST_WAYS_ULYSSES;
+
     s->ways = (struct ways){
         .graph = whole,
         .parts = how->parts,
-        .sequence = how->sequence,
+        .sequence = how->sequence || rows,
+        .rows = rows,
+        .exchange = how->ways == PST_WAYS_ULYSSES,
         .way = pst_arena_array(&s->arena, whole->n_ops, sizeof *s->ways.way),
         .cuts = pst_arena_array(&s->arena, whole->n_tensors, sizeof *s->ways.cuts),
         .plain = pst_arena_array(&s->arena, whole->n_ops, sizeof *s->ways.plain),
@@ -446,7 +512,8 @@ pst_status pst_graph_split(struct pst_graph *whole, const struct pst_division *h
         s.at = pst_arena_array(&s.arena, whole->n_tensors, sizeof *s.at);
         memset(s.at, 0xFF, whole->n_tensors * sizeof *s.at);
         s.op_of = pst_arena_array(&s.arena, most_ops(whole), sizeof *s.op_of);
-        status = make_graph(&s, &graph, err);
+        status =
+            make_graph(&s, how->ways == PST_WAYS_MEGATRON ? PST_WAYS_AUTO : how->ways, &graph, err);
     }
     pst_graph_builder_destroy(s.builder);
     pst_arena_finish(&s.arena);

@@ -65,13 +65,28 @@ static inline bool pst_op_meets(const struct pst_op *op, uint32_t pass)
     return pst_op_is_convert(op->kind) && pst_convert_work(op, pass) >= PST_WORK_SUM;
 }
 
+/* How operators are divided: parallel.ways. */
+enum pst_ways {
+    PST_WAYS_AUTO = 0,     /* by columns, rows and heads, what is divisible */
+    PST_WAYS_MEGATRON = 1, /* the same; heads must be divisible */
+    PST_WAYS_ULYSSES =
+        2,            /* rows, and attention by heads (Jacobs et al., "DeepSpeed Ulysses", 2023) */
+    PST_WAYS_ROWS = 3 /* what works token by token has rows of tokens and whole weights */
+};
+extern const char *const pst_ways_names[];
+
 /* How to divide. */
 struct pst_division {
     uint32_t parts; /* 2 or more */
     bool sequence;  /* what works row by row, between layers split by rows and by columns, has rows
                        of tokens (Korthikanti et al., "Reducing activation recomputation in large
                        transformer models", MLSys 2023) */
+    uint32_t ways;  /* enum pst_ways; rows and ulysses imply sequence */
 };
+
+/* Errors: config.value where what `ways` demands is not divisible, which is named. */
+pst_status pst_graph_check_ways(const struct pst_graph *whole, const struct pst_division *how,
+                                struct pst_error *err);
 
 /*
  * The graph that each of the parts computes. It owns `whole` from then on; after a

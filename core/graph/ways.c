@@ -195,15 +195,50 @@ static struct cut wanted_cut(const struct ways *ways, uint32_t tensor)
 
 /* --- rows of tokens ----------------------------------------------------------------------------*/
 
+static bool are_alike(const struct ways *ways, const struct pst_op *op)
+{
+    const struct pst_tensor *result = tensor_of(ways, op->out[0]);
+
+    for (uint32_t i = 0; i < op->n_in; i++) {
+        const struct pst_tensor *x = tensor_of(ways, op->in[i]);
+
+        if (x->rank != result->rank || memcmp(x->dims, result->dims, sizeof x->dims[0] * x->rank)) {
+            return false;
+        }
+    }
+    return op->n_in > 0;
+}
+
+bool pst_ways_by_row(const struct ways *ways, const struct pst_op *op)
+{
+    if (tensor_of(ways, op->out[0])->rank != 2 || !tensor_of(ways, op->out[0])->batched) {
+        return false;
+    }
+    switch (op->kind) {
+    case PST_OP_LAYERNORM:
+    case PST_OP_RMSNORM:
+    case PST_OP_ADD:
+    case PST_OP_DROPOUT:
+        return true;
+    case PST_OP_LINEAR: /* the vocabulary is divided */
+        return ways->rows && !are_logits(ways, op->out[0]);
+    case PST_OP_GLU:
+        return ways->rows;
+    case PST_OP_ACT:
+    case PST_OP_MAP:
+        return ways->rows && are_alike(ways, op);
+    default:
+        return false;
+    }
+}
+
 /* Works row by row on sequences, without heads or columns. */
 static bool has_tokens(const struct ways *ways, const struct pst_op *op)
 {
     const struct pst_tensor *result = tensor_of(ways, op->out[0]);
 
-    return ways->sequence && result->rank == 2 && result->dims[0] % ways->parts == 0 &&
-           (op->p == 0 || result->elems / ways->parts % PST_PHILOX_WORDS == 0) &&
-           (op->kind == PST_OP_LAYERNORM || op->kind == PST_OP_RMSNORM || op->kind == PST_OP_ADD ||
-            op->kind == PST_OP_DROPOUT);
+    return ways->sequence && pst_ways_by_row(ways, op) && result->dims[0] % ways->parts == 0 &&
+           (op->p == 0 || result->elems / ways->parts % PST_PHILOX_WORDS == 0);
 }
 
 static bool is_read_by_tokens(const struct ways *ways, uint32_t tensor)
@@ -250,18 +285,38 @@ static enum way way_of_linear(const struct ways *ways, uint32_t v, struct cut *r
     return WAY_COLUMN;
 }
 
+struct cut pst_ways_exchanged(const struct ways *ways, uint32_t tensor)
+{
+    const struct cut cut = wanted_cut(ways, tensor);
+
+    for (uint32_t i = 0; i < cut.n; i++) {
+        if (cut.sections[i] != cut.sections[0] || cut.sections[i] % ways->parts != 0) {
+            return (struct cut){0};
+        }
+    }
+    return cut;
+}
+
+/* How an operator with heads has its input. */
+static struct cut input_cut(const struct ways *ways, uint32_t tensor)
+{
+    const struct cut *cut = &ways->cuts[tensor];
+
+    return ways->exchange && cut->tokens ? pst_ways_exchanged(ways, tensor) : *cut;
+}
+
 static enum way way_of_heads(const struct ways *ways, const struct pst_op *op, struct cut *ret_cut)
 {
     for (uint32_t i = 0; i < op->n_in; i++) {
-        const struct cut want =
-            op->kind == PST_OP_ATTENTION ? heads_cut(ways, op, i) : ways->cuts[op->in[i]];
+        const struct cut has = input_cut(ways, op->in[i]);
+        const struct cut want = op->kind == PST_OP_ATTENTION ? heads_cut(ways, op, i) : has;
 
-        if (!is_divided(ways, &want) || !same_cut(&want, &ways->cuts[op->in[i]]) ||
+        if (!is_divided(ways, &want) || !same_cut(&want, &has) ||
             (op->kind != PST_OP_ATTENTION && !has_heads(ways, op, &want))) {
             return WAY_WHOLE;
         }
     }
-    *ret_cut = op->kind != PST_OP_ATTENTION ? ways->cuts[op->in[0]]
+    *ret_cut = op->kind != PST_OP_ATTENTION ? input_cut(ways, op->in[0])
                                             : one_cut(last_of(tensor_of(ways, op->out[0])));
     return WAY_HEADS;
 }
@@ -289,12 +344,34 @@ static enum way way_of_experts(const struct ways *ways, const struct pst_op *op,
     return WAY_EXPERTS;
 }
 
+/* Under `rows` only vocabularies are divided otherwise, and heads, where they are exchanged. */
+static bool has_no_columns(const struct ways *ways, const struct pst_op *op)
+{
+    switch (op->kind) {
+    case PST_OP_EMBEDDING:
+    case PST_OP_CROSS_ENTROPY:
+        return false;
+    case PST_OP_LINEAR:
+        return ways->rows && !are_logits(ways, op->out[0]);
+    case PST_OP_ATTENTION:
+    case PST_OP_ROTARY:
+    case PST_OP_QKNORM:
+        return ways->rows && !ways->exchange;
+    default:
+        return ways->rows;
+    }
+}
+
 static enum way choose_way(const struct ways *ways, uint32_t v, struct cut *ret_cut)
 {
     const struct pst_op *op = &ways->graph->ops[v];
     const struct cut *x = op->n_in > 0 ? &ways->cuts[op->in[0]] : NULL;
 
     *ret_cut = (struct cut){0};
+    if (has_no_columns(ways, op)) {
+        ret_cut->tokens = has_tokens(ways, op);
+        return ret_cut->tokens ? WAY_TOKENS : WAY_WHOLE;
+    }
     switch (op->kind) {
     case PST_OP_LINEAR:
         return way_of_linear(ways, v, ret_cut);
@@ -388,7 +465,8 @@ static struct pst_box parameter_box(const struct ways *ways, uint32_t v, uint32_
         return slot == 0 ? (struct pst_box){ways->parts, 2, 2, {width, width}, 0}
                          : (struct pst_box){ways->parts, 1, 1, {width}, 0};
     }
-    if (op->kind != PST_OP_LINEAR || ways->way[v] == WAY_WHOLE || (row && slot == 1)) {
+    if (op->kind != PST_OP_LINEAR || ways->way[v] == WAY_WHOLE || ways->way[v] == WAY_TOKENS ||
+        (row && slot == 1)) {
         return (struct pst_box){0};
     }
     box.padding = cut->padding;

@@ -9,14 +9,15 @@
 #include "graph/split.h"
 
 enum way {
-    WAY_WHOLE = 0,   /* every part computes all of it */
-    WAY_COLUMN = 1,  /* linear: fanned to split; each part has columns of the matrix */
-    WAY_ROW = 2,     /* linear: split to partial; each part has rows of the matrix */
-    WAY_HEADS = 3,   /* attention, rotary, norms of queries and keys: split to split; each part has
-                        heads */
-    WAY_ALIKE = 4,   /* elementwise, glu, dropout: split to split */
-    WAY_TOKENS = 5,  /* norms, sums, dropout: each part has rows of the sequence */
-    WAY_TABLE = 6,   /* embedding: whole to partial; each part has rows of the table */
+    WAY_WHOLE = 0,  /* every part computes all of it */
+    WAY_COLUMN = 1, /* linear: fanned to split; each part has columns of the matrix */
+    WAY_ROW = 2,    /* linear: split to partial; each part has rows of the matrix */
+    WAY_HEADS = 3,  /* attention, rotary, norms of queries and keys: split to split; each part has
+                       heads */
+    WAY_ALIKE = 4,  /* elementwise, glu, dropout: split to split */
+    WAY_TOKENS = 5, /* norms, sums, dropout; linear and elementwise under `rows`: each part has rows
+                       of the sequence, and all of the parameters */
+    WAY_TABLE = 6,  /* embedding: whole to partial; each part has rows of the table */
     WAY_CLASSES = 7, /* cross-entropy: split to whole; each part has classes */
     WAY_EXPERTS = 8 /* experts: fanned to partial; each part has columns of each gate and of what it
                        gates, and the rows of the way down that read these */
@@ -35,6 +36,8 @@ struct ways {
     const struct pst_graph *graph; /* the whole one */
     uint32_t parts;
     bool sequence;
+    bool rows;        /* all that works row by row has rows of tokens */
+    bool exchange;    /* attention between them has heads of all tokens */
     uint8_t *way;     /* [operator] */
     struct cut *cuts; /* [tensor] of what readers find: results of rows are whole, after the sum, or
                          rows of tokens */
@@ -44,6 +47,11 @@ struct ways {
 
 /* Chooses ways by Megatron's pattern. All arrays are zeroed before, and belong to the caller. */
 void pst_ways_choose(struct ways *ways);
+/* The sections, equal and divisible, in which the readers of a tensor in rows of tokens have its
+   heads; n 0: they read it otherwise. */
+struct cut pst_ways_exchanged(const struct ways *ways, uint32_t tensor);
+/* Does an operator work row by row on a sequence, each row on its own? However many there are. */
+bool pst_ways_by_row(const struct ways *ways, const struct pst_op *op);
 /* The box of a parameter under these ways. */
 struct pst_box pst_ways_box(const struct ways *ways, uint32_t parameter);
 

@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "base/util.h"
 #include "config/codec.h"
+#include "graph/split.h"
 #include "plan/plan.h"
 #include "plan/sequence.h"
 
@@ -98,12 +99,23 @@ static void code_format(struct file *f)
     }
 }
 
-/* Keys that are 0 or false are left out; so is an empty table. */
+static void check_ways(struct file *f, uint32_t ways)
+{
+    if (ways != f->graph->ways && pst_codec_is_sound(&f->codec)) {
+        pst_codec_fail(
+            &f->codec, NULL, "parallel",
+            "the plan was made with parallel.ways = \"%s\", here it is \"%s\"; plan again",
+            pst_ways_names[ways], pst_ways_names[f->graph->ways]);
+    }
+}
+
+/* Keys that are 0, false or "auto" are left out; so is an empty table. */
 static void code_parallel(struct file *f)
 {
     struct pst_codec *c = &f->codec;
     const bool here = f->graph->sequence;
     bool sequence = !pst_codec_reads(c) && here;
+    uint32_t ways = pst_codec_reads(c) ? PST_WAYS_AUTO : f->graph->ways;
 
     if (pst_codec_has(c, "parallel", f->plan->zero > 0 || sequence)) {
         pst_codec_object(c, "parallel");
@@ -112,6 +124,9 @@ static void code_parallel(struct file *f)
 
         if (has_sequence) {
             pst_codec_bool(c, "sequence", &sequence);
+        }
+        if (pst_codec_has(c, "ways", ways != PST_WAYS_AUTO)) {
+            pst_codec_word(c, "ways", &ways, pst_ways_names, PST_WAYS_AUTO);
         }
         if (has_zero) {
             pst_codec_uint(c, "zero", &f->plan->zero);
@@ -125,6 +140,7 @@ static void code_parallel(struct file *f)
                            "expected zero = 1, 2 or 3, sequence = true, or both");
         }
     }
+    check_ways(f, ways);
     if (sequence != here && pst_codec_is_sound(c)) {
         pst_codec_fail(c, NULL, "parallel",
                        "the plan was made with parallel.sequence = %s, here it is %s; plan again",

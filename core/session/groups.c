@@ -30,23 +30,44 @@ static pst_status check_slices(const struct pst_job *job, struct pst_error *err)
                : status;
 }
 
+/* One device divides nothing. */
+static pst_status check_one(const struct pst_job *job, struct pst_error *err)
+{
+    if (job->parallel.ways != PST_WAYS_AUTO) {
+        return pst_config_place(
+            job->config, "parallel", "ways",
+            pst_fail(err, PST_ERR_CONFIG, "config.value",
+                     "parallel.ways = \"%s\" divides operators over the parts of a replica, and "
+                     "parallel.tensor is 1; set it to 2 or more, or ways = \"auto\"",
+                     pst_ways_names[job->parallel.ways]),
+            err);
+    }
+    return !job->parallel.sequence
+               ? PST_OK
+               : pst_config_place(
+                     job->config, "parallel", "sequence",
+                     pst_fail(err, PST_ERR_CONFIG, "config.value",
+                              "parallel.sequence = true divides rows of tokens over the parts "
+                              "of a replica, and parallel.tensor is 1; set it to 2 or more"),
+                     err);
+}
+
 pst_status pst_groups_split(const struct pst_job *job, struct pst_graph **graph,
                             struct pst_error *err)
 {
     const struct pst_division how = {.parts = (uint32_t)job->parallel.tensor,
-                                     .sequence = job->parallel.sequence};
+                                     .sequence = job->parallel.sequence,
+                                     .ways = job->parallel.ways};
     struct pst_graph *whole = *graph;
     pst_status status;
 
     if (job->parallel.tensor == 1) {
-        return !job->parallel.sequence
-                   ? PST_OK
-                   : pst_config_place(
-                         job->config, "parallel", "sequence",
-                         pst_fail(err, PST_ERR_CONFIG, "config.value",
-                                  "parallel.sequence = true divides rows of tokens over the parts "
-                                  "of a replica, and parallel.tensor is 1; set it to 2 or more"),
-                         err);
+        return check_one(job, err);
+    }
+    status = pst_config_place(job->config, "parallel", "ways",
+                              pst_graph_check_ways(whole, &how, err), err);
+    if (status != PST_OK) {
+        return status;
     }
     status = check_slices(job, err);
     PST_TRY(status, pst_graph_split(whole, &how, graph, err));

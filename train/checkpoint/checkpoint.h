@@ -53,6 +53,7 @@ enum pst_numeric {
     PST_NUMERIC_REPLICAS,
     PST_NUMERIC_TENSOR,   /* parts of a replica */
     PST_NUMERIC_SEQUENCE, /* parallel.sequence */
+    PST_NUMERIC_WAYS,     /* parallel.ways, as far as bits depend on it */
     PST_NUMERIC_ZERO,     /* PST_CHECKPOINT_SUMMED, if the replicas sum the gradients of each of
                              several micro-batches; else PST_CHECKPOINT_ZERO */
     PST_NUMERICS

@@ -25,8 +25,8 @@ enum {
 };
 
 const char *const pst_numeric_names[PST_NUMERICS] = {
-    "device", "kernels",  "dtype", "threads_per_device", "microbatch", "replicas",
-    "tensor", "sequence", "zero",
+    "device",   "kernels", "dtype", "threads_per_device", "microbatch", "replicas", "tensor",
+    "sequence", "ways",    "zero",
 };
 
 /* Those of later versions, and what earlier ones had. */
@@ -36,6 +36,7 @@ static const struct later {
 } later_numerics[PST_NUMERICS] = {
     [PST_NUMERIC_TENSOR] = {VERSION_PARTS, "1"},
     [PST_NUMERIC_SEQUENCE] = {VERSION_PARTS, "false"},
+    [PST_NUMERIC_WAYS] = {VERSION_PARTS, "auto"},
     [PST_NUMERIC_ZERO] = {VERSION, PST_CHECKPOINT_ZERO},
 };
 
@@ -418,7 +419,8 @@ static void code_run(struct pst_codec *c, struct pst_manifest *m)
         const struct later *later = &later_numerics[i];
 
         if (later->since == 0 ||
-            (m->version >= later->since && pst_codec_has(c, pst_numeric_names[i], true))) {
+            (m->version >= later->since &&
+             pst_codec_has(c, pst_numeric_names[i], i != PST_NUMERIC_WAYS || differs(m, i)))) {
             code_text(c, pst_numeric_names[i], &m->numerics[i]);
         } else {
             m->numerics[i] = later->before;

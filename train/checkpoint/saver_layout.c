@@ -325,6 +325,7 @@ void pst_checkpoint_describe(const struct pst_session *session, uint64_t data_di
                      [PST_NUMERIC_REPLICAS] = pst_arena_printf(arena, "%u", replicas),
                      [PST_NUMERIC_TENSOR] = pst_arena_printf(arena, "%u", session->graph->parts),
                      [PST_NUMERIC_SEQUENCE] = session->graph->sequence ? "true" : "false",
+                     [PST_NUMERIC_WAYS] = pst_ways_names[session->graph->ways],
                      [PST_NUMERIC_ZERO] =
                          sums_each(plan) ? PST_CHECKPOINT_SUMMED : PST_CHECKPOINT_ZERO},
         .partitioner = plan->partitioner != NULL ? plan->partitioner : "",

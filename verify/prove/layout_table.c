@@ -14,6 +14,8 @@
  *   dropout             split, in one section                                        split
  *   qknorm              split by heads                gains, whole: partial          split
  *   norms, add, dropout tokens                        whole: partial                 tokens
+ *   linear, glu, act    tokens                        whole: partial                 tokens
+ *   map                 all tokens, of one shape                                     tokens
  *   embedding, no bag   whole                         table by rows; no positions    partial
  *   cross-entropy       split logits in one section,                                 whole
  *                       what all parts say of them
@@ -38,6 +40,12 @@ static const char *layout_name(uint32_t layout)
                                         [PST_LAYOUT_NUMBERS] = "numbers of one part's classes",
                                         [PST_LAYOUT_ALL_NUMBERS] = "numbers of all classes",
                                         [PST_LAYOUT_TOKENS] = "split by tokens",
+                                        [PST_LAYOUT_SLICED] = "rows, not yet blocks of heads",
+                                        [PST_LAYOUT_DEALT] = "rows, not yet blocks of heads",
+                                        [PST_LAYOUT_PACKED] = "rows in blocks of heads",
+                                        [PST_LAYOUT_RETURNED] = "heads of the part's rows",
+                                        [PST_LAYOUT_LAID] = "heads of the part's rows",
+                                        [PST_LAYOUT_TURNED] = "heads of the part's rows",
                                         [PST_LAYOUT_SPLIT] = "split",
                                         [PST_LAYOUT_STACKED] = "joined, not ordered",
                                         [PST_LAYOUT_APART] = "joined, not ordered",
@@ -137,11 +145,28 @@ static void whole_way(struct pst_split_walk *w, struct pst_split_place *place)
     place->layout = PST_LAYOUT_WHOLE;
 }
 
+/* Do all inputs have the shape of the result? */
+static bool has_one_shape(const struct pst_split_walk *w)
+{
+    const struct pst_tensor *result = &w->whole->tensors[w->of->out[0]];
+    for (uint32_t i = 0; i < w->of->n_in; i++) {
+        const struct pst_tensor *input = &w->whole->tensors[w->of->in[i]];
+        if (input->rank != result->rank ||
+            memcmp(input->dims, result->dims, result->rank * sizeof *input->dims) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Row by row. */
 static void tokens_way(struct pst_split_walk *w, struct pst_split_place *place)
 {
     for (uint32_t i = 0; i < w->of->n_in; i++) {
         expect_layout(w, i, PST_LAYOUT_TOKENS);
+    }
+    if (w->of->kind == PST_OP_MAP && !has_one_shape(w)) {
+        pst_split_fault(w, "SPLIT2", "its inputs are split by tokens, but not of one shape");
     }
     expect_whole_params(w);
     place->layout = PST_LAYOUT_TOKENS;
@@ -180,7 +205,10 @@ static void linear_way(struct pst_split_walk *w, struct pst_split_place *place)
 {
     const struct pst_parameter *matrix = pst_split_param(w, 0);
     const uint32_t out_axis = w->of->transposed ? 0 : 1;
-    if (matrix == NULL || !pst_is_split(matrix)) {
+    const bool whole = matrix == NULL || !pst_is_split(matrix);
+    if (whole && input_of(w, 0)->layout == PST_LAYOUT_TOKENS) {
+        tokens_way(w, place);
+    } else if (whole) {
         whole_way(w, place);
     } else if (matrix->box.axis == out_axis) {
         column_way(w, place);
@@ -244,14 +272,11 @@ static void glu_way(struct pst_split_walk *w, struct pst_split_place *place)
 static void element_way(struct pst_split_walk *w, struct pst_split_place *place)
 {
     const struct pst_split_place *x = input_of(w, 0);
-    const struct pst_tensor *result = &w->whole->tensors[w->of->out[0]];
     for (uint32_t i = 0; i < w->of->n_in; i++) {
-        const struct pst_tensor *input = &w->whole->tensors[w->of->in[i]];
         expect_sections(w, i, x->n_sections, x->sections);
-        if (input->rank != result->rank ||
-            memcmp(input->dims, result->dims, result->rank * sizeof *input->dims) != 0) {
-            pst_split_fault(w, "SPLIT2", "its inputs are split, but not of one shape");
-        }
+    }
+    if (!has_one_shape(w)) {
+        pst_split_fault(w, "SPLIT2", "its inputs are split, but not of one shape");
     }
     if (w->of->p != 0 && (w->of->kind != PST_OP_DROPOUT || x->n_sections != 1)) {
         pst_split_fault(w, "SPLIT2", "its dropout is drawn by elements of the whole");
@@ -312,7 +337,7 @@ static void classes_way(struct pst_split_walk *w, struct pst_split_place *place)
 static bool is_by_row(uint32_t kind)
 {
     return kind == PST_OP_LAYERNORM || kind == PST_OP_RMSNORM || kind == PST_OP_ADD ||
-           kind == PST_OP_DROPOUT;
+           kind == PST_OP_DROPOUT || kind == PST_OP_GLU || kind == PST_OP_ACT || kind == PST_OP_MAP;
 }
 
 static bool is_by_element(uint32_t kind)
@@ -378,6 +403,11 @@ static uint32_t convert_from(const struct pst_split_walk *w, const struct pst_sp
         return x->layout == PST_LAYOUT_TOKENS && !x->no_bias ? PST_LAYOUT_FANNED : PST_NONE;
     case PST_CONVERT_CUT:
         return whole && rows ? PST_LAYOUT_TOKENS : PST_NONE;
+    case PST_CONVERT_EXCHANGE:
+        return x->layout == PST_LAYOUT_PACKED ? PST_LAYOUT_SPLIT
+               : x->layout == PST_LAYOUT_SPLIT && x->n_sections == 1 && x->padding == 0 && rows
+                   ? PST_LAYOUT_RETURNED
+                   : PST_NONE;
     case PST_CONVERT_JOIN:
         return x->layout == PST_LAYOUT_TOKENS && !x->no_bias ? PST_LAYOUT_WHOLE
                : x->layout == PST_LAYOUT_NUMBERS             ? PST_LAYOUT_ALL_NUMBERS
@@ -389,28 +419,66 @@ static uint32_t convert_from(const struct pst_split_walk *w, const struct pst_sp
     }
 }
 
-static uint32_t reshaped_from(const struct pst_split_place *x)
-{
-    return x->layout == PST_LAYOUT_STACKED   ? PST_LAYOUT_APART
-           : x->layout == PST_LAYOUT_ORDERED ? PST_LAYOUT_WHOLE
-                                             : PST_NONE;
-}
-
-/* The axis of parts, which is the first, becomes the last but one; all else stays. */
-static uint32_t ordered_from(const struct pst_split_walk *w, const struct pst_split_place *x)
+/* Rows of tokens are taken apart in equal sections, as many as the result has on its second axis.
+ */
+static uint32_t sliced_from(const struct pst_split_walk *w, struct pst_split_place *x)
 {
     const struct pst_form *form = w->op->form;
-    const uint32_t rank = w->whole->tensors[x->of].rank + 1;
-    if (x->layout != PST_LAYOUT_APART || form == NULL || form->rank != rank) {
+    const uint64_t width = last_axis(w, x->of);
+    if (x->no_bias || form == NULL || form->rank != 4 || form->dims[1] == 0 ||
+        form->dims[1] > PST_BOX_SECTIONS || width % (form->dims[1] * w->parts) != 0) {
         return PST_NONE;
     }
-    for (uint32_t a = 0; a < rank; a++) {
-        uint32_t from = a + 2 < rank ? a + 1 : a + 1 < rank ? 0 : a;
-        if (form->from[a] != from || form->start[a] != 0 || form->step[a] != 1) {
-            return PST_NONE;
-        }
+    x->n_sections = (uint32_t)form->dims[1];
+    for (uint32_t i = 0; i < x->n_sections; i++) {
+        x->sections[i] = width / x->n_sections;
     }
-    return PST_LAYOUT_ORDERED;
+    return PST_LAYOUT_SLICED;
+}
+
+static uint32_t reshaped_from(const struct pst_split_walk *w, struct pst_split_place *x)
+{
+    if (x->layout == PST_LAYOUT_TOKENS) {
+        return sliced_from(w, x);
+    }
+    if (x->layout == PST_LAYOUT_TURNED) {
+        x->n_sections = 0;
+        return PST_LAYOUT_TOKENS;
+    }
+    return x->layout == PST_LAYOUT_DEALT      ? PST_LAYOUT_PACKED
+           : x->layout == PST_LAYOUT_RETURNED ? PST_LAYOUT_LAID
+           : x->layout == PST_LAYOUT_STACKED  ? PST_LAYOUT_APART
+           : x->layout == PST_LAYOUT_ORDERED  ? PST_LAYOUT_WHOLE
+                                              : PST_NONE;
+}
+
+/* Is it the form that puts axis from[a] at a, and no more? */
+static bool is_order(const struct pst_form *form, uint32_t rank, const uint8_t *from)
+{
+    bool is = form != NULL && form->rank == rank;
+    for (uint32_t a = 0; is && a < rank; a++) {
+        is = form->from[a] == from[a] && form->start[a] == 0 && form->step[a] == 1;
+    }
+    return is;
+}
+
+/* The axis of parts, which is the first, becomes the last but one, or the other way in sections;
+   all else stays. */
+static uint32_t ordered_from(const struct pst_split_walk *w, const struct pst_split_place *x)
+{
+    static const uint8_t dealt[] = {2, 0, 1, 3};
+    const uint32_t rank = w->whole->tensors[x->of].rank + 1;
+    uint8_t from[PST_MAX_RANK + 1];
+    for (uint32_t a = 0; a < rank; a++) {
+        from[a] = (uint8_t)(a + 2 < rank ? a + 1 : a + 1 < rank ? 0 : a);
+    }
+    if (x->layout == PST_LAYOUT_SLICED) {
+        return is_order(w->op->form, 4, dealt) ? PST_LAYOUT_DEALT : PST_NONE;
+    }
+    return !is_order(w->op->form, rank, from) ? PST_NONE
+           : x->layout == PST_LAYOUT_APART    ? PST_LAYOUT_ORDERED
+           : x->layout == PST_LAYOUT_LAID     ? PST_LAYOUT_TURNED
+                                              : PST_NONE;
 }
 
 /* A part says four numbers of each row of logits. No other attribute of the loss is in them. */
@@ -488,7 +556,7 @@ void pst_split_helper(struct pst_split_walk *w)
     place.partial = false;
     place.layout = w->op->kind == PST_OP_CONVERT && w->op->parts == w->parts
                        ? convert_from(w, &place)
-                   : w->op->kind == PST_OP_RESHAPE ? reshaped_from(&place)
+                   : w->op->kind == PST_OP_RESHAPE ? reshaped_from(w, &place)
                    : w->op->kind == PST_OP_STRIDED ? ordered_from(w, &place)
                                                    : PST_NONE;
     if (place.layout == PST_NONE) {

@@ -32,6 +32,21 @@ void pst_split_fault(struct pst_split_walk *w, const char *rule, const char *for
 
 /* --- shapes ------------------------------------------------------------------------------------*/
 
+/* Of t tokens and an axis of some sections, next to an exchange. */
+static uint32_t exchanged_dims(const struct pst_split_walk *w, const struct pst_split_place *place,
+                               uint64_t *dims)
+{
+    const struct pst_tensor *whole = &w->whole->tensors[place->of];
+    const uint64_t n = w->parts, t = whole->dims[0] / n, m = place->n_sections;
+    const uint64_t c = whole->dims[1] / n / m;
+    const uint64_t shapes[][4] = {{t, m, n, c}, {n, t, m, c}, {n * t, m * c},
+                                  {n * t, c},   {n, t, c},    {t, n, c}};
+    static const uint32_t ranks[] = {4, 4, 2, 2, 3, 3};
+    const uint32_t row = place->layout - PST_LAYOUT_SLICED;
+    memcpy(dims, shapes[row], sizeof shapes[row]);
+    return ranks[row];
+}
+
 /* Axes of a tensor of the whole in a layout. Returns how many. */
 static uint32_t local_dims(const struct pst_split_walk *w, const struct pst_split_place *place,
                            uint64_t dims[PST_MAX_RANK + 1])
@@ -46,6 +61,9 @@ static uint32_t local_dims(const struct pst_split_walk *w, const struct pst_spli
         return 2;
     }
     memcpy(own, whole->dims, sizeof own);
+    if (layout >= PST_LAYOUT_SLICED && layout <= PST_LAYOUT_TURNED) {
+        return exchanged_dims(w, place, dims);
+    }
     if (layout >= PST_LAYOUT_SPLIT && rank > 0) {
         own[rank - 1] = (own[rank - 1] + place->padding) / w->parts;
     }
@@ -257,7 +275,10 @@ static void check_attributes(struct pst_split_walk *w, const struct pst_split_pl
                         "divide its elements in a row",
                         PST_PHILOX_WORDS);
     }
-    wanted.partial = place->partial ? (1u << w->of->n_param) - 1 : 0;
+    wanted.partial = 0;
+    for (uint32_t i = 0; place->partial && i < w->of->n_param; i++) {
+        wanted.partial |= w->of->param[i] != PST_NONE ? 1u << i : 0;
+    }
     if (place->classes > 0) {
         wanted.parts = w->parts;
         wanted.classes = (uint32_t)place->classes;

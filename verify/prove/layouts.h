@@ -16,7 +16,15 @@ enum pst_layout {
     PST_LAYOUT_NUMBERS, /* sums of each row of logits over the classes of one part */
     PST_LAYOUT_ALL_NUMBERS, /* the sums of all parts, one after the other */
     PST_LAYOUT_TOKENS,      /* its n-th of the first axis, and of the gradient */
-    PST_LAYOUT_SPLIT,       /* its n-th of each section of the last axis, and of the gradient */
+    /* On the way from rows of tokens to an exchange, from t, sections parts c: */
+    PST_LAYOUT_SLICED, /* t, sections, parts, c */
+    PST_LAYOUT_DEALT,  /* parts, t, sections, c */
+    PST_LAYOUT_PACKED, /* parts t, sections c: a block for each part */
+    /* On the way from an exchange to rows of tokens: */
+    PST_LAYOUT_RETURNED, /* parts t, c: a block of each part */
+    PST_LAYOUT_LAID,     /* parts, t, c */
+    PST_LAYOUT_TURNED,   /* t, parts, c */
+    PST_LAYOUT_SPLIT,    /* its n-th of each section of the last axis, and of the gradient */
     /* On the way from one section to the whole, from n, ..., c of each part: */
     PST_LAYOUT_STACKED, /* parts n, ..., c */
     PST_LAYOUT_APART,   /* parts, n, ..., c */

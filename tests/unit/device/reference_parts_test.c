@@ -641,6 +641,35 @@ TEST(rows_of_tokens)
                  4, 25);
 }
 
+static void check_rows(const char *model, const char *settings, uint32_t parts, uint32_t converts)
+{
+    check_split(model, settings, &(struct pst_division){.parts = parts, .ways = PST_WAYS_ROWS},
+                converts);
+}
+
+/* A table has a sum and a cut, or a cut alone where it is whole; a block joins what attention,
+   experts and their router read, and cuts what they make; the head has a gather and the meeting of
+   its loss. */
+TEST(rows_everywhere)
+{
+    check_rows("gpt", "layers=2 dim=16 heads=4 context=6 vocab=12", 2, 8);
+    check_rows("gpt", "layers=2 dim=16 heads=4 context=8 vocab=13 dropout=0.3", 4, 8);
+    check_rows("llama", "layers=2 dim=16 heads=3 head_dim=4 ff=22 context=8 vocab=12 qk_norm=true",
+               4, 7);
+    check_rows("llama", "layers=1 dim=16 heads=4 ff=16 context=6 vocab=12 experts=4", 2, 8);
+}
+
+/* Two exchanges in a block in place of a join and a cut. */
+TEST(exchanges)
+{
+    struct pst_division how = {.parts = 2, .ways = PST_WAYS_ULYSSES};
+
+    check_split("gpt", "layers=2 dim=16 heads=4 context=6 vocab=12", &how, 8);
+    check_split("llama", "layers=2 dim=16 heads=4 ff=22 context=8 vocab=12 qk_norm=true", &how, 7);
+    how.parts = 4;
+    check_split("gpt", "layers=2 dim=16 heads=4 context=8 vocab=13 dropout=0.3", &how, 8);
+}
+
 /* GPT-2's vocabulary on eight parts: 6,283 columns each, of which the last part has 7 too many. A
    row of 1,024 is told the others in 16 bytes. */
 TEST(known_sizes)
@@ -913,13 +942,15 @@ TEST(random_graphs)
     const char *asked = getenv("PENSTOCK_PARTS_GRAPHS");
     const uint32_t rounds = asked != NULL ? (uint32_t)strtoul(asked, NULL, 10) : 2000;
     static const uint32_t degrees[] = {2, 3, 4, 8};
+    static const uint32_t ways[] = {PST_WAYS_AUTO, PST_WAYS_ROWS, PST_WAYS_AUTO, PST_WAYS_ULYSSES};
     uint32_t n_split = 0, converts = 0;
 
     memset(&met, 0, sizeof met);
     for (uint32_t round = 0; round < rounds; round++) {
         struct pst_graph *graph = NULL, *whole = draw_graph(round + 1);
         struct pst_error err = {0};
-        const struct pst_division how = {.parts = degrees[round % 4], .sequence = round / 4 % 2};
+        const struct pst_division how = {
+            .parts = degrees[round % 4], .sequence = round / 4 % 2, .ways = ways[round / 8 % 4]};
         char name[32];
 
         snprintf(name, sizeof name, "seed %u", round + 1);

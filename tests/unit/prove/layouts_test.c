@@ -216,12 +216,12 @@ static void change_box(const struct pst_graph *graph, struct pst_parameter *p)
 
 /* --- models ------------------------------------------------------------------------------------*/
 
-static void check_model(const char *model, const char *settings, bool sequence)
+static void check_division(const char *model, const char *settings, const struct pst_division *how)
 {
     FINISHED_BY(rig_close) struct rig rig;
     struct pst_graph *graph;
 
-    open_parts(&rig, model, settings, 2, sequence, 1);
+    open_division(&rig, model, settings, how, 1);
     graph = rig.graph;
     if (!is_legal(graph)) {
         fail_msg("%s: %s", report.violations[0].rule, report.violations[0].text);
@@ -241,6 +241,11 @@ static void check_model(const char *model, const char *settings, bool sequence)
     }
     assert_true(is_legal(graph));
     print_message("%s: %u mutants\n", model, n_mutants);
+}
+
+static void check_model(const char *model, const char *settings, bool sequence)
+{
+    check_division(model, settings, &(struct pst_division){.parts = 2, .sequence = sequence});
 }
 
 TEST(gpt)
@@ -284,4 +289,23 @@ TEST(rows)
     check_model("gpt", GPT " dropout=0.1", true);
     check_model("llama", LLAMA " qk_norm=true", true);
     check_model("llama", LLAMA " experts=4 experts_per_token=2", true);
+}
+
+/* Linear layers by tokens, too: each part has all of their matrices, and partial gradients. */
+TEST(rows_everywhere)
+{
+    const struct pst_division how = {.parts = 2, .ways = PST_WAYS_ROWS};
+
+    check_division("gpt", GPT " dropout=0.1", &how);
+    check_division("llama", LLAMA " qk_norm=true qkv_bias=true", &how);
+    check_division("llama", LLAMA " experts=4 experts_per_token=2", &how);
+}
+
+/* Attention between rows has heads of all tokens. */
+TEST(exchanges)
+{
+    const struct pst_division how = {.parts = 2, .ways = PST_WAYS_ULYSSES};
+
+    check_division("gpt", GPT " dropout=0.1", &how);
+    check_division("llama", "layers=1 dim=32 heads=4 context=8 vocab=11 ff=24 qk_norm=true", &how);
 }

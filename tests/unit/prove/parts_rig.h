@@ -11,17 +11,23 @@
 #define GPT   "layers=2 dim=16 heads=4 context=8 vocab=11"
 #define LLAMA "layers=2 dim=32 heads=4 kv_heads=2 context=8 vocab=11 ff=24"
 
-static inline void open_parts(struct rig *rig, const char *model, const char *settings,
-                              uint32_t parts, bool sequence, uint64_t seed)
+static inline void open_division(struct rig *rig, const char *model, const char *settings,
+                                 const struct pst_division *how, uint64_t seed)
 {
     struct pst_error err = {0};
     struct pst_graph *local = NULL;
 
     rig_open(rig, model, settings, seed);
-    assert_ok(pst_graph_split(rig->graph, &(struct pst_division){parts, sequence}, &local, &err),
-              &err);
+    assert_ok(pst_graph_split(rig->graph, how, &local, &err), &err);
     rig->graph = local;
     rig->cost.graph = local;
+}
+
+static inline void open_parts(struct rig *rig, const char *model, const char *settings,
+                              uint32_t parts, bool sequence, uint64_t seed)
+{
+    open_division(rig, model, settings,
+                  &(struct pst_division){.parts = parts, .sequence = sequence}, seed);
 }
 
 /* From the plan of groups to that of ranks. */

@@ -315,7 +315,12 @@ static void print_parts(const struct pst_graph *graph, FILE *out)
         fprintf(out,
                 "tensor parallelism: %u devices in a row share each operator%s; figures of a stage "
                 "are per device\n",
-                graph->parts, graph->sequence ? ", and the tokens elsewhere" : "");
+                graph->parts,
+                graph->ways == PST_WAYS_ROWS      ? " by tokens, with whole weights"
+                : graph->ways == PST_WAYS_ULYSSES ? " by tokens, with whole weights, and attention "
+                                                    "by heads"
+                : graph->sequence                 ? ", and the tokens elsewhere"
+                                                  : "");
     }
     if (n > 0) {
         pst_text_printf(out,
