@@ -53,6 +53,11 @@ static const struct pst_param parallel_rows[] = {
     ROW(parallel, sequence, BOOL, "false", NULL,
         "With tensor > 1: norms, residual sums and dropout are divided by tokens; each part has an "
         "equal share (sequence parallelism)."),
+    ROW(parallel, gathered, ENUM, "replay", "replay|keep",
+        "With sequence = true: what parts put together from rows for split layers is gathered "
+        "again "
+        "in the backward pass, unless a memory optimizer keeps it; or kept, unless one recomputes "
+        "or offloads it."),
     ROW(parallel, zero, INT, "0", "0..3",
         "1: each replica of a stage updates a piece of the weights, and has the optimizer's state "
         "of that piece alone (ZeRO 1); 2: and accumulates the gradients of that piece alone "
