@@ -31,11 +31,14 @@ struct pst_job_train {
     uint32_t degree[PST_MAX_DEGREES], n_degrees;
 };
 
+enum { PST_GATHERED_REPLAY = 0, PST_GATHERED_KEEP = 1 };
+
 struct pst_job_parallel {
-    int64_t tensor; /* devices that share each operator */
-    bool sequence;  /* tokens are divided among the parts outside split operators */
-    uint32_t ways;  /* enum pst_ways: auto | megatron | ulysses | rows */
-    int64_t zero;   /* stage of ZeRO */
+    int64_t tensor;    /* devices that share each operator */
+    bool sequence;     /* tokens are divided among the parts outside split operators */
+    uint32_t ways;     /* enum pst_ways: auto | megatron | ulysses | rows */
+    uint32_t gathered; /* enum: replay | keep */
+    int64_t zero;      /* stage of ZeRO */
 };
 
 /* Parameters that are updated in another way: the first that matches counts. */

@@ -60,6 +60,10 @@ static const struct pst_param parallel_rows[] = {
         "ulysses: the same, and attention by heads, which must be divisible, too, and as many as "
         "key heads "
         "(docs/parallel.md)."),
+    ROW(parallel, gathered, ENUM, "replay", "replay|keep",
+        "With rows of tokens: what parts put together from them for split layers is gathered again "
+        "in the backward pass, unless a memory optimizer keeps it; or kept, unless one recomputes "
+        "or offloads it."),
     ROW(parallel, zero, INT, "0", "0..3",
         "1: each replica of a stage updates a piece of the weights, and has the optimizer's state "
         "of that piece alone (ZeRO 1); 2: and accumulates the gradients of that piece alone "

@@ -60,7 +60,7 @@ static const char *node_fault(const struct walk *w, uint32_t i)
     const struct pst_stage_node *node = node_at(w, i);
     uint32_t action = action_of(w, i);
 
-    if (node->action != PST_ACTION_KEEP && action != node->action) {
+    if (pst_stage_node_decided(node) && action != node->action) {
         return "an earlier memory optimizer decided about this node";
     }
     if (action == PST_ACTION_RECOMPUTE && (node->flags & PST_NODE_NO_RECOMPUTE) != 0) {

@@ -57,6 +57,12 @@ struct pst_memory_sums {
     uint64_t total_ns, replay_ns, link_ns; /* a period: computation, replays; of the host link */
 };
 
+/* Has an earlier memory optimizer decided about the node? What the host presets is no decision. */
+static inline bool pst_stage_node_decided(const struct pst_stage_node *node)
+{
+    return node->action != PST_ACTION_KEEP && (node->flags & PST_NODE_PRESET) == 0;
+}
+
 /* actions: one per node, NULL for those of the view. */
 void pst_evaluate(struct pst_evaluator *evaluator, const struct pst_stage_view *view,
                   const uint8_t *actions, struct pst_stage_value *ret_value);

@@ -91,7 +91,7 @@ static bool may_replay(const struct work *w, uint32_t v)
 {
     const struct pst_stage_node *node = node_at(w, v);
 
-    return node->action == PST_ACTION_KEEP && (node->flags & PST_NODE_NO_RECOMPUTE) == 0;
+    return !pst_stage_node_decided(node) && (node->flags & PST_NODE_NO_RECOMPUTE) == 0;
 }
 
 /* --- rules -------------------------------------------------------------------------------------*/
@@ -106,7 +106,7 @@ static bool check_replays(const struct pst_stage_view *view, const struct pst_re
     for (uint32_t v = 0; fault == NULL && v < view->n_nodes; v++) {
         const struct pst_stage_node *node = pst_stage_node_at(view, v);
 
-        if (node->action == PST_ACTION_RECOMPUTE || node->action > PST_ACTION_OFFLOAD) {
+        if (pst_stage_node_decided(node) && node->action != PST_ACTION_OFFLOAD) {
             fault = "an earlier memory optimizer recomputes in this stage";
             value->node = v;
         } else if (node->action == PST_ACTION_OFFLOAD && view->link_bytes_per_s == 0) {

@@ -62,6 +62,7 @@ struct collection {
     const struct pst_optimizer *optimizer;
     const struct pst_stage_view *view;
     uint8_t *actions;
+    bool *chosen; /* set by this optimizer */
     struct pst_replay_list *replays;
     uint32_t set; /* a bit for each kind of action */
     bool listed;  /* replays */
@@ -81,7 +82,7 @@ static const char *fault_of(const struct collection *c, uint32_t position, uint3
     if (action > (alone ? PST_ACTION_OFFLOAD : PST_ACTION_PEER)) {
         return alone ? "it set an action that one stage cannot have" : "there is no such action";
     }
-    if (node->action != PST_ACTION_KEEP && action != node->action) {
+    if (pst_stage_node_decided(node) && action != node->action) {
         return "an earlier memory optimizer decided about it";
     }
     if (action == PST_ACTION_RECOMPUTE && (node->flags & PST_NODE_NO_RECOMPUTE) != 0) {
@@ -109,6 +110,7 @@ static pst_status set_action(struct pst_action_out *out, uint32_t position, uint
         return PST_ERR_BUG; /* one violation is enough */
     }
     c->actions[position] = (uint8_t)action;
+    c->chosen[position] = true;
     c->set |= 1u << action;
     return PST_OK;
 }
@@ -167,6 +169,17 @@ static pst_status check_words(const struct collection *c, struct pst_error *err)
                : status;
 }
 
+/* A list says of all nodes what becomes of them, so presets end there. */
+static void take_action(const struct collection *c, struct pst_stage_node *node, uint32_t v)
+{
+    const bool preset = (node->flags & PST_NODE_PRESET) != 0 && !c->chosen[v];
+
+    node->action = preset && c->listed ? PST_ACTION_KEEP : c->actions[v];
+    if (!preset || c->listed) {
+        node->flags &= ~(uint32_t)PST_NODE_PRESET;
+    }
+}
+
 pst_status pst_optimizer_decide(const struct pst_optimizer *o, const struct pst_graph_view *graph,
                                 const struct pst_stage_view *view, struct pst_stage_node *nodes,
                                 struct pst_replay_list *replays, struct pst_error *err)
@@ -175,6 +188,7 @@ pst_status pst_optimizer_decide(const struct pst_optimizer *o, const struct pst_
     pst_status status;
 
     c.actions = pst_alloc(view->n_nodes, 1);
+    c.chosen = pst_alloc(view->n_nodes, sizeof *c.chosen);
     for (uint32_t v = 0; v < view->n_nodes; v++) {
         c.actions[v] = (uint8_t)nodes[v].action;
     }
@@ -189,8 +203,9 @@ pst_status pst_optimizer_decide(const struct pst_optimizer *o, const struct pst_
         status = status == PST_OK && !o->alone ? check_words(&c, err) : status;
     }
     for (uint32_t v = 0; status == PST_OK && v < view->n_nodes; v++) {
-        nodes[v].action = c.actions[v];
+        take_action(&c, &nodes[v], v);
     }
+    free(c.chosen);
     free(c.actions);
     return status;
 }

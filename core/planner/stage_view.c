@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "graph/split.h"
 #include "plan/program.h"
 #include "host/caps.h"
 
@@ -466,6 +467,21 @@ static void find_producers(struct pst_planner *planner, struct pst_stage_node *t
     }
 }
 
+/* What a gather makes, and a backward pass of the stage reads, is gathered again by default. */
+static void preset_gathers(struct pst_planner *planner, uint32_t n_nodes)
+{
+    for (uint32_t i = 0; i < n_nodes; i++) {
+        struct pst_stage_node *node = &planner->scratch.nodes[i];
+        const struct pst_op *op = &planner->in.graph->ops[node->node];
+
+        if (op->kind == PST_OP_CONVERT && op->convert == PST_CONVERT_GATHER && node->output_saved &&
+            (node->flags & PST_NODE_NO_RECOMPUTE) == 0) {
+            node->action = PST_ACTION_RECOMPUTE;
+            node->flags |= PST_NODE_PRESET;
+        }
+    }
+}
+
 /* Reads the cluster, not the cost model, in which a search may slow the link down. */
 static uint64_t host_link(const struct pst_planner *planner,
                           const struct pst_stage_question *question)
@@ -522,6 +538,9 @@ struct pst_stage_node *pst_view_build(struct pst_planner *planner,
         ret_view->input_bytes += op_input_bytes(planner, op, samples);
         ret_view->static_bytes += op_past_bytes(planner, nodes[i], samples);
         room = op_room_bytes(planner, op) > room ? op_room_bytes(planner, op) : room;
+    }
+    if (planner->in.job->parallel.gathered == PST_GATHERED_REPLAY) {
+        preset_gathers(planner, n_nodes);
     }
     add_gathered(planner, question);
     ret_view->static_bytes += stage_static_bytes(planner, question) + pst_value_align(room);

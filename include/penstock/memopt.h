@@ -20,7 +20,8 @@ enum {
 
 struct pst_stage_node {
     uint32_t node, layer, flags; /* index in the graph; flags: PST_NODE_* */
-    uint32_t action;             /* decided by an earlier memory optimizer; fixed unless KEEP */
+    uint32_t action;             /* decided by an earlier memory optimizer; fixed unless KEEP, or
+                                    flags have PST_NODE_PRESET */
     uint64_t forward_ns, backward_ns; /* of one micro-batch */
     uint64_t saved_bytes;             /* of one micro-batch */
     uint64_t forward_work_bytes, backward_work_bytes;
@@ -128,8 +129,8 @@ struct pst_memopt {
     pst_status (*price)(void *self, const struct pst_stage_view *view,
                         struct pst_stage_price *ret_price);
     /*
-     * The final decision; nodes not set are kept. The host evaluates it: a plan worse than price()
-     * promised is refused.
+     * The final decision; nodes not set are kept, or preset. The host evaluates it: a plan worse
+     * than price() promised is refused.
      *
      * PST_ERR_INFEASIBLE  nothing fits; the message says by how much
      * [plan]

@@ -14,7 +14,9 @@ enum {
     PST_NODE_CHEAP = 1u << 0,        /* elementwise or normalisation: bound by memory */
     PST_NODE_RNG = 1u << 1,          /* draws random numbers (by counter: replay is exact) */
     PST_NODE_NO_RECOMPUTE = 1u << 2, /* must not be replayed */
-    PST_NODE_NO_OFFLOAD = 1u << 3    /* must not leave the device */
+    PST_NODE_NO_OFFLOAD = 1u << 3,   /* must not leave the device */
+    PST_NODE_PRESET = 1u << 4        /* of a stage: its action is the host's, and holds unless a
+                                        memory optimizer sets another or lists replays; since 1.7 */
 };
 
 /* One planning node: an operator after fusion. */

@@ -6,10 +6,12 @@
 
 #include <string.h>
 
-/* Does it run again and leave again what it leaves? Others keep it, whatever is planned. */
+/* A list of replays decides about what the host presets, too. Does it run again and leave again
+ * what it leaves? Others keep it, whatever is planned. */
 static bool is_free(const struct pst_stage_node *node)
 {
-    return node->action == PST_ACTION_KEEP && (node->flags & PST_NODE_NO_RECOMPUTE) == 0;
+    return (node->action == PST_ACTION_KEEP || (node->flags & PST_NODE_PRESET) != 0) &&
+           (node->flags & PST_NODE_NO_RECOMPUTE) == 0;
 }
 
 static bool saves_output(const struct pst_stage_view *view, uint32_t v)

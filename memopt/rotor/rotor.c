@@ -109,7 +109,8 @@ static bool is_decided(const struct pst_stage_view *view)
     bool decided = view->n_nodes == 0;
 
     for (uint32_t v = 0; v < view->n_nodes; v++) {
-        uint32_t action = pst_stage_node_at(view, v)->action;
+        const struct pst_stage_node *node = pst_stage_node_at(view, v);
+        uint32_t action = (node->flags & PST_NODE_PRESET) != 0 ? PST_ACTION_KEEP : node->action;
 
         decided |= action != PST_ACTION_KEEP && action != PST_ACTION_OFFLOAD;
     }
