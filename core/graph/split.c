@@ -390,7 +390,7 @@ static pst_status check_exchange(const struct ways *ways, struct pst_error *err)
     for (uint32_t v = 0; ways->exchange && v < ways->graph->n_ops; v++) {
         const struct pst_op *op = &ways->graph->ops[v];
 
-        if (op->kind == PST_OP_ATTENTION && ways->way[v] != WAY_HEADS) {
+        if (pst_ways_attends(op) && ways->way[v] != WAY_HEADS) {
             return pst_fail(err, PST_ERR_CONFIG, "config.value",
                             "%s: parallel.ways = \"ulysses\" divides attention by heads only where "
                             "queries, keys and values are equal sections of one tensor; here are "

@@ -523,6 +523,11 @@ void pst_ways_choose(struct ways *ways)
     }
 }
 
+bool pst_ways_attends(const struct pst_op *op)
+{
+    return op->kind == PST_OP_ATTENTION;
+}
+
 uint32_t pst_graph_whole_attention(const struct pst_graph *graph, const struct pst_op **ret_op)
 {
     uint32_t n = 0;
@@ -530,7 +535,7 @@ uint32_t pst_graph_whole_attention(const struct pst_graph *graph, const struct p
     for (uint32_t v = 0; v < graph->n_ops && graph->parts > 1; v++) {
         const struct pst_op *op = &graph->ops[v];
 
-        if (op->kind == PST_OP_ATTENTION && op->heads == graph->whole->ops[graph->op_of[v]].heads) {
+        if (pst_ways_attends(op) && op->heads == graph->whole->ops[graph->op_of[v]].heads) {
             *ret_op = n++ == 0 ? op : *ret_op;
         }
     }

@@ -45,6 +45,8 @@ struct ways {
     bool *together;   /* [parameter] it is not split */
 };
 
+/* Has it heads, which may be divided? */
+bool pst_ways_attends(const struct pst_op *op);
 /* Chooses ways by Megatron's pattern. All arrays are zeroed before, and belong to the caller. */
 void pst_ways_choose(struct ways *ways);
 /* The sections, equal and divisible, in which the readers of a tensor in rows of tokens have its

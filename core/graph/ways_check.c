@@ -26,7 +26,7 @@ static uint32_t common_divisor(uint32_t a, uint32_t b)
 }
 
 /* "set parallel.tensor to 2, 7 or 14, or " */
-static void advise(uint32_t n, char *text, size_t size)
+static void advise_divisors(uint32_t n, char *text, size_t size)
 {
     int at = snprintf(text, size, "%s", n > 1 ? "set parallel.tensor to " : "");
 
@@ -65,7 +65,7 @@ static pst_status check_heads(const struct pst_op *op, const struct pst_division
                          "or \"auto\"",
                          op->name, op->heads, keys);
     }
-    advise(common_divisor(op->heads, keys), advice, sizeof advice);
+    advise_divisors(common_divisor(op->heads, keys), advice, sizeof advice);
     return pst_fail(err, PST_ERR_CONFIG, "config.value",
                     "%s: ways = \"%s\" cannot divide %u %sheads by %u; %sset ways = \"auto\"",
                     op->name, pst_ways_names[how->ways], queries ? op->heads : keys,
@@ -97,7 +97,7 @@ pst_status pst_graph_check_ways(const struct pst_graph *whole, const struct pst_
     for (uint32_t v = 0; v < whole->n_ops && status == PST_OK; v++) {
         const struct pst_op *op = &whole->ops[v];
 
-        if (heads && op->kind == PST_OP_ATTENTION) {
+        if (heads && pst_ways_attends(op)) {
             status = check_heads(op, how, err);
         }
         if (rows) {

@@ -467,15 +467,15 @@ static void find_producers(struct pst_planner *planner, struct pst_stage_node *t
     }
 }
 
-/* What a gather makes, and a backward pass of the stage reads, is gathered again by default. */
+/* By default backward passes of the stage gather again what they read of a gather. */
 static void preset_gathers(struct pst_planner *planner, uint32_t n_nodes)
 {
     for (uint32_t i = 0; i < n_nodes; i++) {
         struct pst_stage_node *node = &planner->scratch.nodes[i];
         const struct pst_op *op = &planner->in.graph->ops[node->node];
 
-        if (op->kind == PST_OP_CONVERT && op->convert == PST_CONVERT_GATHER && node->output_saved &&
-            (node->flags & PST_NODE_NO_RECOMPUTE) == 0) {
+        if (pst_op_is_convert(op->kind) && op->convert == PST_CONVERT_GATHER &&
+            node->output_saved && (node->flags & PST_NODE_NO_RECOMPUTE) == 0) {
             node->action = PST_ACTION_RECOMPUTE;
             node->flags |= PST_NODE_PRESET;
         }

@@ -32,7 +32,7 @@ void pst_split_fault(struct pst_split_walk *w, const char *rule, const char *for
 
 /* --- shapes ------------------------------------------------------------------------------------*/
 
-/* Of t tokens and an axis of some sections, next to an exchange. */
+/* Dims next to an exchange: t tokens, and an axis of some sections. */
 static uint32_t exchanged_dims(const struct pst_split_walk *w, const struct pst_split_place *place,
                                uint64_t *dims)
 {

@@ -153,6 +153,12 @@ static bool is_like(const struct pst_span *got, const struct pst_span *expected)
 {
     const bool weights = expected->op == PST_I_W || expected->op == PST_I_BW;
 
+    /* Of uneven replicas the one with less to wait for begins a pass early, and waits in its first
+       meeting; the simulator has both begin late. A fetch that belongs before that meeting is
+       early, too. */
+    if (uneven && expected->op == PST_I_FETCH && got->end_ns < expected->end_ns) {
+        return got->start_ns < expected->start_ns;
+    }
     return apart(got->end_ns, expected->end_ns) <= ROUNDING_NS &&
            ((apart(got->start_ns, expected->start_ns) <= ROUNDING_NS &&
              apart(got->stall_ns, expected->stall_ns) <= ROUNDING_NS) ||

@@ -93,16 +93,16 @@ static uint64_t count_parameters(const struct pst_session *session, uint32_t sta
     return count;
 }
 
-/* The tensors that backward passes of the stage read. */
-static bool *find_read(const struct pst_graph *graph, const struct pst_plan_stage *stage)
+/* The tensors that backward passes of the stage read, or would read if nothing was recomputed. */
+static bool *find_read(const struct pst_graph *graph, const struct pst_plan_stage *stage, bool kept)
 {
     uint8_t *keep = pst_alloc((size_t)stage->n_nodes + 1, sizeof *keep);
     bool *read = pst_alloc((size_t)graph->n_tensors + 1, sizeof *read);
-    struct pst_plan_stage kept = *stage;
+    struct pst_plan_stage all = *stage;
 
-    kept.actions = keep; /* PST_ACTION_KEEP */
-    kept.n_replays = 0;
-    pst_plan_saved(&kept, graph, read);
+    all.actions = keep; /* PST_ACTION_KEEP */
+    all.n_replays = 0;
+    pst_plan_saved(kept ? &all : stage, graph, read);
     free(keep);
     return read;
 }
@@ -127,14 +127,17 @@ static void add_actions(const struct pst_session *session, const struct pst_plan
 {
     uint32_t *times_again = pst_alloc((size_t)stage->n_nodes + 1, sizeof *times_again);
     uint32_t samples = pst_plan_samples(stage);
-    bool *read = find_read(session->graph, stage);
+    bool *read = find_read(session->graph, stage, false);
+    bool *spared = find_read(session->graph, stage, true);
     struct pst_cost_at at;
     const struct pst_cost_model *cost =
         pst_cost_on(&session->cost, stage->ranks, stage->n_ranks, &at);
 
     pst_plan_replayed(stage, session->graph, times_again);
     for (uint32_t i = 0; i < stage->n_nodes; i++) {
-        uint64_t bytes = saved_bytes(session->graph, read, stage->nodes[i], samples);
+        const bool again = stage->actions[i] == PST_ACTION_RECOMPUTE;
+        const uint64_t bytes =
+            saved_bytes(session->graph, again ? spared : read, stage->nodes[i], samples);
         struct pst_times times;
 
         pst_cost_op(cost, stage->nodes[i], samples, &times);
@@ -160,6 +163,7 @@ static void add_actions(const struct pst_session *session, const struct pst_plan
     report->link_ns = pst_cost_host_ns(cost, report->offloaded_bytes) *
                       (uint64_t)session->cluster.link_directions;
     free(times_again);
+    free(spared);
     free(read);
 }
 
