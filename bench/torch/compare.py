@@ -34,7 +34,7 @@ ROWS = [  # name, PyTorch's script, whether both clip, what penstock is told, wh
     ("2 stages, ZBV", "run_pipeline.py", False, ["cluster.devices=2", "scheduler.use=zbv"],
      {"schedule": "ZBVZeroBubble"}),
     ("2 parts", "run_parts.py", True, TENSOR, {"way": "tensor"}),
-    ("2 parts, sequence", "run_parts.py", True, [*TENSOR, "parallel.sequence=true"], {"way": "sequence"}),
+    ("2 parts, sequence", "run_parts.py", True, [*TENSOR, "parallel.sequence=true", "parallel.gathered=keep"], {"way": "sequence"}),
     ("2 replicas, shards", "run_parts.py", True,
      ["cluster.devices=2", "train.degrees=[2]", "parallel.zero=3"], {"way": "shard"}),
 ]

@@ -384,21 +384,29 @@ static bool has_way(const struct ways *ways, bool tokens)
     return false;
 }
 
-/* Errors: attention that is not divided by heads although `ulysses` says so. */
+/* Errors: attention that is not divided by heads although `ulysses` says so, or none. */
 static pst_status check_exchange(const struct ways *ways, struct pst_error *err)
 {
+    bool attends = !ways->exchange;
+
     for (uint32_t v = 0; ways->exchange && v < ways->graph->n_ops; v++) {
         const struct pst_op *op = &ways->graph->ops[v];
 
+        attends = attends || pst_ways_attends(op);
         if (pst_ways_attends(op) && ways->way[v] != WAY_HEADS) {
             return pst_fail(err, PST_ERR_CONFIG, "config.value",
                             "%s: parallel.ways = \"ulysses\" divides attention by heads only where "
-                            "queries, keys and values are equal sections of one tensor; here are "
-                            "%u heads and %u key heads; set ways = \"rows\" or \"auto\"",
-                            op->name, op->heads, pst_op_kv_heads(op));
+                            "nothing else needs its queries, keys or values, and rows of tokens "
+                            "make them; set ways = \"rows\" or \"auto\"",
+                            op->name);
         }
     }
-    return PST_OK;
+    return attends
+               ? PST_OK
+               : pst_fail(err, PST_ERR_CONFIG, "config.value",
+                          "parallel.ways = \"ulysses\": model %s has no attention that could be "
+                          "divided by heads; set ways = \"rows\" or \"auto\"",
+                          ways->graph->name);
 }
 
 static pst_status check_ways(const struct ways *ways, struct pst_error *err)

@@ -302,7 +302,11 @@ static struct cut input_cut(const struct ways *ways, uint32_t tensor)
 {
     const struct cut *cut = &ways->cuts[tensor];
 
-    return ways->exchange && cut->tokens ? pst_ways_exchanged(ways, tensor) : *cut;
+    if (!ways->exchange || !cut->tokens) {
+        return *cut;
+    }
+    return ways->plain[tensor_of(ways, tensor)->producer] ? (struct cut){0}
+                                                          : pst_ways_exchanged(ways, tensor);
 }
 
 static enum way way_of_heads(const struct ways *ways, const struct pst_op *op, struct cut *ret_cut)
@@ -519,7 +523,10 @@ static bool choose_all(struct ways *ways)
 
 void pst_ways_choose(struct ways *ways)
 {
+    uint32_t left = ways->graph->n_ops + ways->graph->n_params;
+
     while (!choose_all(ways)) {
+        PST_ASSERT(left-- > 0); /* each round forbids something that was allowed */
     }
 }
 

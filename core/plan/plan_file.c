@@ -136,8 +136,9 @@ static void code_parallel(struct file *f)
             pst_codec_fail(c, "input.unsupported", "parallel",
                            "zero = %u, expected 1, 2 or 3; leave the key out for 0", f->plan->zero);
         } else if ((has_sequence ? !sequence : !has_zero) && pst_codec_is_sound(c)) {
-            pst_codec_fail(c, "input.unsupported", "parallel",
-                           "expected zero = 1, 2 or 3, sequence = true, or both");
+            pst_codec_fail(
+                c, "input.unsupported", "parallel",
+                "expected zero = 1, 2 or 3, sequence = true, or both; ways go with sequence");
         }
     }
     check_ways(f, ways);

@@ -5,9 +5,9 @@
  * is decided anew: on the same cuts as long as that helps, then on new ones.
  *
  * No price of one stage can be exact, so estimates need this. A price sees neither the gaps that a
- * layout leaves between buffers (half a percent of a peak is usual, a quarter is possible), nor when
- * other stages' transfers end, guests, what a real order holds beyond a chain of equal stages, nor
- * gradients that wait while operators run again.
+ * layout leaves between buffers (half a percent of a peak is usual, a quarter is possible), nor
+ * when other stages' transfers end, guests, what a real order holds beyond a chain of equal stages,
+ * nor gradients that wait while operators run again.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -189,6 +189,7 @@ static struct pst_stage_view *copy_view(struct pst_planner *planner, const struc
     for (uint32_t i = 0; i < stage->n_nodes; i++) {
         nodes[i] = built[i];
         nodes[i].action = stage->actions[i];
+        nodes[i].flags &= ~(uint32_t)PST_NODE_PRESET; /* decided by now */
         n_producers += built[i].n_producers;
     }
     view->producers = pst_arena_copy(arena, view->producers, n_producers, sizeof *view->producers);

@@ -41,6 +41,22 @@ pst_status pst_optimizer_price(const struct pst_optimizer *o, const struct pst_s
     return status;
 }
 
+/* It may keep what the host presets, too. */
+static uint64_t least_period(const struct pst_optimizer *o, const struct pst_stage_view *view)
+{
+    uint8_t *actions = pst_alloc((size_t)view->n_nodes + 1, 1);
+    struct pst_stage_value value = {.size = sizeof value};
+
+    for (uint32_t v = 0; v < view->n_nodes; v++) {
+        const struct pst_stage_node *node = pst_stage_node_at(view, v);
+
+        actions[v] = pst_stage_node_decided(node) ? (uint8_t)node->action : PST_ACTION_KEEP;
+    }
+    pst_evaluate(o->evaluator, view, actions, &value);
+    free(actions);
+    return value.period_ns;
+}
+
 pst_status pst_optimizer_bound(const struct pst_optimizer *o, const struct pst_stage_view *view,
                                uint64_t *ret_period_ns, struct pst_error *err)
 {
@@ -52,7 +68,7 @@ pst_status pst_optimizer_bound(const struct pst_optimizer *o, const struct pst_s
 
         return status == PST_OK ? status : pst_instance_fail(o->instance, status, "bound", err);
     }
-    *ret_period_ns = keep_all(o, view).period_ns;
+    *ret_period_ns = least_period(o, view);
     return PST_OK;
 }
 

@@ -61,14 +61,6 @@ pst_status pst_groups_split(const struct pst_job *job, struct pst_graph **graph,
     struct pst_graph *whole = *graph;
     pst_status status;
 
-    if (job->parallel.tensor == 1 && job->parallel.gathered == PST_GATHERED_KEEP) {
-        return pst_config_place(
-            job->config, "parallel", "gathered",
-            pst_fail(err, PST_ERR_CONFIG, "config.value",
-                     "parallel.gathered = \"keep\" keeps what the parts of a replica gather, and "
-                     "parallel.tensor is 1; set it to 2 or more, or leave gathered out"),
-            err);
-    }
     if (job->parallel.tensor == 1) {
         return check_one(job, err);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Keeps everything that no earlier memory optimizer has decided about.
+ * Keeps everything that neither an earlier memory optimizer nor the host has decided about.
  */
 #include "mem_plugin.h"
 #include "optimizer.h"
