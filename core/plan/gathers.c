@@ -90,7 +90,7 @@ bool pst_scatters_in_layer(const struct pst_plan *plan, const struct pst_graph *
 bool pst_scatters_layer(const struct pst_plan *plan, const struct pst_graph *graph, uint32_t stage,
                         uint32_t node, uint32_t *ret_end)
 {
-    uint32_t first, last = PST_NONE; /* the last that passes come to has the least number */
+    uint32_t first, last = PST_NONE; /* backward passes come to the least number last */
 
     *ret_end = find_layer(graph, &plan->stages[stage], node, &first);
     for (uint32_t at = first; at <= node && last == PST_NONE; at++) {

@@ -296,7 +296,7 @@ bool mpi_sums_drop(struct world *world);
 
 /* sum_bytes.c: elements of one of this rank's terms; writing of the result. */
 void mpi_sum_read(const struct sum *sum, uint32_t term, struct inorder_cursor cursor, char *to);
-/* Of an exchange: those of this rank's that go to a member. Returns how many bytes. */
+/* Copies the elements that this rank sends a member in an exchange. Returns how many bytes. */
 uint64_t mpi_sum_pick(struct inorder_cursor cursor, uint32_t member, char *to);
 void mpi_sum_write(const struct sum *sum, struct inorder_cursor cursor, const char *from);
 uint32_t mpi_terms_of(const struct sum *sum, uint32_t member);

@@ -153,9 +153,9 @@ static bool is_like(const struct pst_span *got, const struct pst_span *expected)
 {
     const bool weights = expected->op == PST_I_W || expected->op == PST_I_BW;
 
-    /* Of uneven replicas the one with less to wait for begins a pass early, and waits in its first
-       meeting; the simulator has both begin late. A fetch that belongs before that meeting is
-       early, too. */
+    /* Uneven replicas wait for different things, so one of them begins a pass early and waits in
+       its first meeting. The simulator lets both begin late. A fetch before that meeting is early,
+       too. */
     if (uneven && expected->op == PST_I_FETCH && got->end_ns < expected->end_ns) {
         return got->start_ns < expected->start_ns;
     }

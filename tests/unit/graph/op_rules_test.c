@@ -68,7 +68,7 @@ TEST(rows_are_whole)
     }
 }
 
-/* Of parts: 3. An exchange needs a block for each. */
+/* There are 3 parts, and an exchange needs a block for each of them. */
 TEST(shapes_of_conversions)
 {
     static const struct {

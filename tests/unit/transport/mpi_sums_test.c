@@ -181,7 +181,7 @@ int MPI_Isend(const void *data, int n, void *type, int to, int tag, void *comm, 
     return isend(data, n, type, to, tag, comm, request);
 }
 
-/* What goes to another member goes there once, and nowhere else. */
+/* Each block is sent once, to its receiver alone. */
 static void exchange_sends(uint64_t base)
 {
     static struct exchange one;
