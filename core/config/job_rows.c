@@ -57,8 +57,7 @@ static const struct pst_param parallel_rows[] = {
         "With tensor > 1, how operators are divided; auto: by columns, rows and heads where their "
         "number is divisible; megatron: the same, and heads must be divisible; rows: linear layers "
         "and all that works token by token by tokens, which must be divisible; weights are whole; "
-        "ulysses: the same, and attention by heads, which must be divisible, too, and as many as "
-        "key heads "
+        "ulysses: the same, and attention by heads, which must be divisible, too "
         "(docs/parallel.md)."),
     ROW(parallel, gathered, ENUM, "replay", "replay|keep",
         "With rows of tokens: what parts put together from them for split layers is gathered again "

@@ -48,6 +48,7 @@ static uint32_t add_op(struct splitter *s, const struct pst_op *op)
     return result;
 }
 
+/* x PST_NONE: so is the result. */
 static uint32_t add_convert(struct splitter *s, const char *name, const char *suffix,
                             enum pst_convert convert, uint32_t x)
 {
@@ -58,7 +59,7 @@ static uint32_t add_convert(struct splitter *s, const char *name, const char *su
                               .convert = convert,
                               .parts = s->ways.parts};
 
-    return add_op(s, &op);
+    return x == PST_NONE ? x : add_op(s, &op);
 }
 
 static uint32_t add_form(struct splitter *s, const char *name, const char *suffix, uint32_t kind,
@@ -70,7 +71,7 @@ static uint32_t add_form(struct splitter *s, const char *name, const char *suffi
                               .n_in = 1,
                               .form = form};
 
-    return add_op(s, &op);
+    return x == PST_NONE ? x : add_op(s, &op);
 }
 
 /* Parts along the last axis were joined along the first: [parts n, ..., c] -> [n, ..., parts c]. */
@@ -91,29 +92,66 @@ static uint32_t order_parts(struct splitter *s, const char *name, uint32_t joine
     memcpy(last.dims, order.dims, rank * sizeof *last.dims);
     last.dims[rank - 1] = order.dims[rank - 1] * order.dims[rank];
     joined = add_form(s, name, "apart", PST_OP_RESHAPE, &apart, joined);
-    joined =
-        joined == PST_NONE ? joined : add_form(s, name, "order", PST_OP_STRIDED, &order, joined);
-    return joined == PST_NONE ? joined : add_form(s, name, "joined", PST_OP_RESHAPE, &last, joined);
+    joined = add_form(s, name, "order", PST_OP_STRIDED, &order, joined);
+    return add_form(s, name, "joined", PST_OP_RESHAPE, &last, joined);
 }
 
-/* Rows of tokens to heads of all tokens: [t, sections parts d] is put in order so that block j has
-   part j's share of every section, [parts t, sections d], and the blocks are exchanged. */
+/* n equal sections of rows of tokens x, of [t, n parts d], which begin with section `first`: put in
+   order so that block j has part j's share of each, [parts t, n d]. Where x has more, their columns
+   are picked out before. */
+static uint32_t deal_sections(struct splitter *s, const char *name, const struct cut *cut,
+                              uint32_t first, uint32_t n, uint32_t x)
+{
+    const char *number = n == cut->n ? "" : pst_arena_printf(&s->arena, "%u", first);
+    const uint64_t parts = s->ways.parts, rows = s->builder->tensors[x].dims[0];
+    const uint64_t depth = cut->sections[first] / parts;
+    struct pst_form picked = {.rank = 2, .dims = {rows, n * parts * depth}, .from = {0, 1}};
+    const struct pst_form apart = {.rank = 4, .dims = {rows, n, parts, depth}};
+    const struct pst_form order = {
+        .rank = 4, .dims = {parts, rows, n, depth}, .from = {2, 0, 1, 3}, .step = {1, 1, 1, 1}};
+    const struct pst_form packed = {.rank = 2, .dims = {parts * rows, n * depth}};
+    const struct {
+        const char *suffix;
+        uint32_t kind;
+        const struct pst_form *form;
+    } steps[] = {{"picked", PST_OP_STRIDED, &picked},
+                 {"apart", PST_OP_RESHAPE, &apart},
+                 {"order", PST_OP_STRIDED, &order},
+                 {"packed", PST_OP_RESHAPE, &packed}};
+
+    picked.step[0] = picked.step[1] = 1;
+    for (uint32_t i = 0; i < first; i++) {
+        picked.start[1] += cut->sections[i];
+    }
+    for (size_t i = n == cut->n ? 1 : 0; i < sizeof steps / sizeof *steps; i++) {
+        x = add_form(s, name, pst_arena_printf(&s->arena, "%s%s", steps[i].suffix, number),
+                     steps[i].kind, steps[i].form, x);
+    }
+    return x;
+}
+
+/* Rows of tokens to heads of all tokens: block j has part j's share of every section, and the
+   blocks are exchanged. Sections of grouped queries are not equal: those that are go together. */
 static uint32_t exchange_for_heads(struct splitter *s, uint32_t tensor)
 {
     const char *name = s->ways.graph->tensors[tensor].name;
     const struct cut cut = pst_ways_exchanged(&s->ways, tensor);
-    uint32_t x = s->at[tensor][AS_TOKENS];
-    const uint64_t parts = s->ways.parts, rows = s->builder->tensors[x].dims[0];
-    const uint64_t depth = cut.sections[0] / parts;
-    const struct pst_form apart = {.rank = 4, .dims = {rows, cut.n, parts, depth}};
-    const struct pst_form order = {
-        .rank = 4, .dims = {parts, rows, cut.n, depth}, .from = {2, 0, 1, 3}, .step = {1, 1, 1, 1}};
-    const struct pst_form packed = {.rank = 2, .dims = {parts * rows, cut.n * depth}};
+    uint32_t dealt[PST_BOX_SECTIONS], x;
+    struct pst_op concat = {
+        .kind = PST_OP_CONCAT, .name = pst_arena_printf(&s->arena, "%s:packed", name), .in = dealt};
 
-    x = add_form(s, name, "apart", PST_OP_RESHAPE, &apart, x);
-    x = x == PST_NONE ? x : add_form(s, name, "order", PST_OP_STRIDED, &order, x);
-    x = x == PST_NONE ? x : add_form(s, name, "packed", PST_OP_RESHAPE, &packed, x);
-    return x == PST_NONE ? x : add_convert(s, name, "exchange", PST_CONVERT_EXCHANGE, x);
+    for (uint32_t i = 0, n; i < cut.n; i += n) {
+        for (n = 1; i + n < cut.n && cut.sections[i + n] == cut.sections[i];) {
+            n++;
+        }
+        x = deal_sections(s, name, &cut, i, n, s->at[tensor][AS_TOKENS]);
+        if (x == PST_NONE) {
+            return x;
+        }
+        dealt[concat.n_in++] = x;
+    }
+    x = concat.n_in > 1 ? add_op(s, &concat) : dealt[0];
+    return add_convert(s, name, "exchange", PST_CONVERT_EXCHANGE, x);
 }
 
 /* And back. */
@@ -392,10 +430,10 @@ static pst_status check_exchange(const struct ways *ways, struct pst_error *err)
 
         if (pst_ways_attends(op) && ways->way[v] != WAY_HEADS) {
             return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                            "%s: parallel.ways = \"ulysses\" divides attention by heads only where "
-                            "queries, keys and values are equal sections of one tensor; here are "
-                            "%u heads and %u key heads; set ways = \"rows\" or \"auto\"",
-                            op->name, op->heads, pst_op_kv_heads(op));
+                            "%s: parallel.ways = \"ulysses\" divides attention by heads, but what "
+                            "it reads has other readers, or is not in whole heads; set ways = "
+                            "\"rows\" or \"auto\"",
+                            op->name);
         }
     }
     return PST_OK;
@@ -484,13 +522,14 @@ static uint32_t dtype_of(const struct pst_graph *whole)
     return whole->tensors[whole->ops[whole->tensors[whole->loss].producer].in[0]].dtype;
 }
 
-/* An operator and what its way brings: a conversion or four for each input, a sum, a bias. */
+/* An operator and what its way brings: for each input a conversion, or an exchange in as many as
+   four steps for each section; a sum, a bias. */
 static size_t most_ops(const struct pst_graph *whole)
 {
     size_t n = 4 * (size_t)whole->n_ops + 4;
 
     for (uint32_t v = 0; v < whole->n_ops; v++) {
-        n += 5 * (size_t)whole->ops[v].n_in;
+        n += (4 * PST_BOX_SECTIONS + 2) * (size_t)whole->ops[v].n_in;
     }
     return n;
 }

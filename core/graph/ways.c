@@ -287,14 +287,7 @@ static enum way way_of_linear(const struct ways *ways, uint32_t v, struct cut *r
 
 struct cut pst_ways_exchanged(const struct ways *ways, uint32_t tensor)
 {
-    const struct cut cut = wanted_cut(ways, tensor);
-
-    for (uint32_t i = 0; i < cut.n; i++) {
-        if (cut.sections[i] != cut.sections[0] || cut.sections[i] % ways->parts != 0) {
-            return (struct cut){0};
-        }
-    }
-    return cut;
+    return wanted_cut(ways, tensor);
 }
 
 /* How an operator with heads has its input. */

@@ -49,8 +49,8 @@ struct ways {
 bool pst_ways_attends(const struct pst_op *op);
 /* Chooses ways by Megatron's pattern. All arrays are zeroed before, and belong to the caller. */
 void pst_ways_choose(struct ways *ways);
-/* The sections, equal and divisible, in which the readers of a tensor in rows of tokens have its
-   heads; n 0: they read it otherwise. */
+/* The sections, divisible, in which the readers of a tensor in rows of tokens have its heads; n 0:
+   they read it otherwise. */
 struct cut pst_ways_exchanged(const struct ways *ways, uint32_t tensor);
 /* Does an operator work row by row on a sequence, each row on its own? However many there are. */
 bool pst_ways_by_row(const struct ways *ways, const struct pst_op *op);

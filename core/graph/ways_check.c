@@ -56,14 +56,7 @@ static pst_status check_heads(const struct pst_op *op, const struct pst_division
     char advice[128];
 
     if (!queries && keys % how->parts == 0) {
-        return how->ways != PST_WAYS_ULYSSES || keys == op->heads
-                   ? PST_OK
-                   : pst_fail(
-                         err, PST_ERR_CONFIG, "config.value",
-                         "%s: ways = \"ulysses\" exchanges equal sections of queries, keys and "
-                         "values, and here are %u heads and %u key heads; set ways = \"rows\" "
-                         "or \"auto\"",
-                         op->name, op->heads, keys);
+        return PST_OK;
     }
     advise_divisors(common_divisor(op->heads, keys), advice, sizeof advice);
     return pst_fail(err, PST_ERR_CONFIG, "config.value",

@@ -442,7 +442,7 @@ static void compare(const struct machine *whole, const struct machine *split, co
 
 /* Graphs with these, so that none is missed. */
 static struct {
-    uint32_t tables, heads, tied, padded, scattered;
+    uint32_t tables, heads, tied, padded, scattered, grouped;
 } met;
 
 static void note_vocabulary(const struct pst_graph *graph)
@@ -453,6 +453,7 @@ static void note_vocabulary(const struct pst_graph *graph)
     for (uint32_t v = 0; v < graph->n_ops; v++) {
         const struct pst_op *op = &graph->ops[v];
 
+        met.grouped += op->kind == PST_OP_CONCAT; /* before an exchange */
         if (op->kind == PST_OP_EMBEDDING && op->classes > 0) {
             const struct pst_op *next = &graph->ops[v + 1];
 
@@ -659,15 +660,22 @@ TEST(rows_everywhere)
     check_rows("llama", "layers=1 dim=16 heads=4 ff=16 context=6 vocab=12 experts=4", 2, 8);
 }
 
-/* Two exchanges in a block in place of a join and a cut. */
+/* Two exchanges in a block in place of a join and a cut. Queries of groups go beside keys and
+   values, in the same exchange. */
 TEST(exchanges)
 {
     struct pst_division how = {.parts = 2, .ways = PST_WAYS_ULYSSES};
 
     check_split("gpt", "layers=2 dim=16 heads=4 context=6 vocab=12", &how, 8);
     check_split("llama", "layers=2 dim=16 heads=4 ff=22 context=8 vocab=12 qk_norm=true", &how, 7);
+    check_split("llama", "layers=2 dim=16 heads=8 kv_heads=2 ff=22 context=8 vocab=12 qk_norm=true",
+                &how, 7);
+    check_split("llama", "layers=1 dim=32 heads=4 kv_heads=2 ff=22 context=6 vocab=12 window=3",
+                &how, 5);
     how.parts = 4;
     check_split("gpt", "layers=2 dim=16 heads=4 context=8 vocab=13 dropout=0.3", &how, 8);
+    check_split("llama", "layers=1 dim=32 heads=12 kv_heads=4 head_dim=2 ff=22 context=8 vocab=12",
+                &how, 5);
 }
 
 /* GPT-2's vocabulary on eight parts: 6,283 columns each, of which the last part has 7 too many. A
@@ -962,9 +970,12 @@ TEST(random_graphs)
         n_split++;
         converts += compare_graphs(draw_graph(round + 1), graph, name);
     }
-    print_message("%u of %u split, %u conversions; %u heads, %u tables, %u padded, %u scattered\n",
-                  n_split, rounds, converts, met.heads, met.tables, met.padded, met.scattered);
+    print_message(
+        "%u of %u split, %u conversions; %u heads, %u tables, %u padded, %u scattered, %u "
+        "grouped\n",
+        n_split, rounds, converts, met.heads, met.tables, met.padded, met.scattered, met.grouped);
     assert_true(n_split > rounds / 3 && converts > 2 * n_split);
     assert_true(met.heads > n_split / 5 && met.tables > n_split / 20 && met.tied == met.tables);
     assert_true(met.padded > met.tables / 5 && met.scattered > met.tables / 20);
+    assert_true(met.grouped > n_split / 500);
 }

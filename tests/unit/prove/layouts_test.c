@@ -100,6 +100,22 @@ static void change_attributes(const struct pst_graph *graph, struct pst_op *op)
         expect_refused(graph, "the number of parts", op->name);
         *op = kept;
     }
+    if (op->kind == PST_OP_CONCAT) {
+        op->axis = 1;
+        expect_refused(graph, "the axis", op->name);
+        *op = kept;
+        op->n_in--; /* fewer columns than an exchange has */
+        expect_refused(graph, "the number of inputs", op->name);
+        *op = kept;
+    }
+    if (op->kind == PST_OP_STRIDED && op->form->rank == 2) {
+        int64_t *start = (int64_t *)&op->form->start[1];
+        const int64_t place = *start;
+
+        *start += place > 0 ? -1 : 1;
+        expect_refused(graph, "the columns", op->name);
+        *start = place;
+    }
     op->kind = op->kind == PST_OP_ADD ? PST_OP_DROPOUT : PST_OP_ADD;
     expect_refused(graph, "the kind", op->name);
     *op = kept;
@@ -308,4 +324,5 @@ TEST(exchanges)
 
     check_division("gpt", GPT " dropout=0.1", &how);
     check_division("llama", "layers=1 dim=32 heads=4 context=8 vocab=11 ff=24 qk_norm=true", &how);
+    check_division("llama", LLAMA " qk_norm=true", &how);
 }
