@@ -70,6 +70,14 @@ static const struct pst_param parallel_rows[] = {
         "(ZeRO 3)."),
 };
 
+static const struct pst_param way_rows[] = {
+    ROW(way, match, STRING, "", NULL, "Names of operators, or patterns of them."),
+    ROW(way, way, ENUM, "auto", "auto|whole|rows|column|row|heads|vocab|columns|experts",
+        "How these operators are divided; auto: as without this table; whole: each part computes "
+        "all of them; rows: by tokens, with whole weights; the others are refused where operators "
+        "cannot have them (docs/parallel.md)."),
+};
+
 static const struct pst_param group_rows[] = {
     ROW(group, match, STRING, "", NULL, "Names of parameters, or patterns of them."),
     ROW(group, lr_scale, FLOAT, "1", "0..", "Factor of `lr` for these parameters."),
@@ -140,6 +148,7 @@ struct pst_job_section pst_job_sections[PST_MAX_SECTIONS + 1] = {
     {"train", train_rows, COUNT(train_rows), MEMBER(train)},
     {"train.group", group_rows, COUNT(group_rows), MEMBER(groups)},
     {"parallel", parallel_rows, COUNT(parallel_rows), MEMBER(parallel)},
+    {"parallel.way", way_rows, COUNT(way_rows), MEMBER(ways)},
     {"run", run_rows, COUNT(run_rows), MEMBER(run), .paths = WORDS("plan")},
     {"profile", profile_rows, COUNT(profile_rows), MEMBER(profile), .paths = WORDS("file")},
     {"plugins", plugins_rows, COUNT(plugins_rows), MEMBER(plugins), .path_lists = WORDS("path")},

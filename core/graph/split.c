@@ -428,33 +428,47 @@ static pst_status check_exchange(const struct ways *ways, struct pst_error *err)
     for (uint32_t v = 0; ways->exchange && v < ways->graph->n_ops; v++) {
         const struct pst_op *op = &ways->graph->ops[v];
 
-        if (pst_ways_attends(op) && ways->way[v] != WAY_HEADS) {
+        if (pst_ways_attends(op) && ways->way[v] != WAY_HEADS &&
+            pst_ways_asked(ways, op) == PST_WAY_AUTO) {
             return pst_fail(err, PST_ERR_CONFIG, "config.value",
                             "%s: parallel.ways = \"ulysses\" divides attention by heads, but what "
-                            "it reads has other readers, or is not in whole heads; set ways = "
-                            "\"rows\" or \"auto\"",
+                            "it reads has other readers, is not in whole heads, or is divided in "
+                            "another way ([[parallel.way]]); set ways = \"rows\" or \"auto\"",
                             op->name);
         }
     }
     return PST_OK;
 }
 
-static pst_status check_ways(const struct ways *ways, struct pst_error *err)
+/* *ret_key: the key of [parallel] to blame. */
+static pst_status check_ways(const struct ways *ways, const char **ret_key, struct pst_error *err)
 {
-    pst_status status = check_exchange(ways, err);
+    const bool divides = has_way(ways, false) || (ways->asked != NULL && has_way(ways, true));
+    pst_status status;
 
+    *ret_key = "way";
+    status = pst_ways_check_asked(ways, err);
     if (status != PST_OK) {
         return status;
     }
-    if (!ways->rows && !has_way(ways, false)) {
+    *ret_key = "ways";
+    status = check_exchange(ways, err);
+    if (status != PST_OK) {
+        return status;
+    }
+    *ret_key = "tensor";
+    if (!ways->rows && !divides) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
                         "parallel.tensor = %u divides no operator of model %s, neither heads, "
                         "widths, experts nor vocabulary; take another value, replicas "
                         "(train.degrees) or stages",
                         ways->parts, ways->graph->name);
     }
-    return !ways->sequence || has_way(ways, true) ? PST_OK
-           : ways->rows
+    if (!ways->sequence || has_way(ways, true)) {
+        return PST_OK;
+    }
+    *ret_key = ways->rows ? "ways" : "sequence";
+    return ways->rows
                ? pst_fail(err, PST_ERR_CONFIG, "config.value",
                           "parallel.ways: model %s has no operator that works on the tokens of a "
                           "sequence one by one; set ways = \"auto\"",
@@ -466,8 +480,50 @@ static pst_status check_ways(const struct ways *ways, struct pst_error *err)
                           ways->graph->name, ways->parts);
 }
 
-static pst_status make_graph(struct splitter *s, uint32_t ways, struct pst_graph **ret_graph,
-                             struct pst_error *err)
+static void make_ways(struct splitter *s, const struct pst_graph *whole,
+                      const struct pst_division *how, const uint8_t *asked)
+{
+    const bool rows = how->ways == PST_WAYS_ROWS || how->ways == PST_WAYS_ULYSSES;
+
+    s->ways = (struct ways){
+        .graph = whole,
+        .parts = how->parts,
+        .sequence = how->sequence || rows,
+        .rows = rows,
+        .exchange = how->ways == PST_WAYS_ULYSSES,
+        .asked = asked,
+        .way = pst_arena_array(&s->arena, whole->n_ops, sizeof *s->ways.way),
+        .cuts = pst_arena_array(&s->arena, whole->n_tensors, sizeof *s->ways.cuts),
+        .plain = pst_arena_array(&s->arena, whole->n_ops, sizeof *s->ways.plain),
+        .together = pst_arena_array(&s->arena, whole->n_params, sizeof *s->ways.together),
+    };
+    pst_ways_choose(&s->ways);
+}
+
+/* Operators that are divided otherwise than they would be if nothing was asked for. */
+static void name_asked(struct splitter *s, const struct pst_division *how, struct pst_graph *graph)
+{
+    const struct ways chosen = s->ways;
+    const char **names;
+
+    if (how->asked == NULL) {
+        return;
+    }
+    names = pst_arena_array(&graph->arena, chosen.graph->n_ops, sizeof *names);
+    make_ways(s, chosen.graph, how, NULL);
+    for (uint32_t v = 0; v < chosen.graph->n_ops; v++) {
+        if (chosen.way[v] != s->ways.way[v]) {
+            names[graph->n_by_name++] =
+                pst_arena_printf(&graph->arena, "%s: %s", chosen.graph->ops[v].name,
+                                 pst_way_names[pst_ways_name(&chosen, v)]);
+        }
+    }
+    graph->by_name = names;
+    s->ways = chosen;
+}
+
+static pst_status make_graph(struct splitter *s, const struct pst_division *how,
+                             struct pst_graph **ret_graph, struct pst_error *err)
 {
     const struct pst_graph *whole = s->ways.graph;
     const bool apart = s->ways.way[whole->tensors[whole->loss].producer] == WAY_CLASSES;
@@ -492,28 +548,10 @@ static pst_status make_graph(struct splitter *s, uint32_t ways, struct pst_graph
             pst_arena_copy(&(*ret_graph)->arena, s->op_of, n_ops, sizeof *s->op_of);
         (*ret_graph)->parts = s->ways.parts;
         (*ret_graph)->sequence = s->ways.sequence;
-        (*ret_graph)->ways = ways;
+        (*ret_graph)->ways = how->ways == PST_WAYS_MEGATRON ? PST_WAYS_AUTO : how->ways;
+        name_asked(s, how, *ret_graph);
     }
     return status;
-}
-
-static void make_ways(struct splitter *s, const struct pst_graph *whole,
-                      const struct pst_division *how)
-{
-    const bool rows = how->ways == PST_WAYS_ROWS || how->ways == PST_WAYS_ULYSSES;
-
-    s->ways = (struct ways){
-        .graph = whole,
-        .parts = how->parts,
-        .sequence = how->sequence || rows,
-        .rows = rows,
-        .exchange = how->ways == PST_WAYS_ULYSSES,
-        .way = pst_arena_array(&s->arena, whole->n_ops, sizeof *s->ways.way),
-        .cuts = pst_arena_array(&s->arena, whole->n_tensors, sizeof *s->ways.cuts),
-        .plain = pst_arena_array(&s->arena, whole->n_ops, sizeof *s->ways.plain),
-        .together = pst_arena_array(&s->arena, whole->n_params, sizeof *s->ways.together),
-    };
-    pst_ways_choose(&s->ways);
 }
 
 /* The model's own type: that of what its loss reads. */
@@ -539,20 +577,22 @@ pst_status pst_graph_split(struct pst_graph *whole, const struct pst_division *h
 {
     struct splitter s = {.builder = NULL};
     struct pst_graph *graph = NULL;
+    const char *key = "tensor";
     pst_status status = check_whole(whole, how->parts, err);
 
-    if (status != PST_OK) {
-        return status;
+    if (status == PST_OK) {
+        make_ways(&s, whole, how, how->asked);
+        status = check_ways(&s.ways, &key, err);
     }
-    make_ways(&s, whole, how);
-    status = check_ways(&s.ways, err);
+    if (how->ret_key != NULL) {
+        *how->ret_key = key;
+    }
     PST_TRY(status, pst_graph_builder_create(whole->name, dtype_of(whole), &s.builder, err));
     if (status == PST_OK) {
         s.at = pst_arena_array(&s.arena, whole->n_tensors, sizeof *s.at);
         memset(s.at, 0xFF, whole->n_tensors * sizeof *s.at);
         s.op_of = pst_arena_array(&s.arena, most_ops(whole), sizeof *s.op_of);
-        status =
-            make_graph(&s, how->ways == PST_WAYS_MEGATRON ? PST_WAYS_AUTO : how->ways, &graph, err);
+        status = make_graph(&s, how, &graph, err);
     }
     pst_graph_builder_destroy(s.builder);
     pst_arena_finish(&s.arena);

@@ -326,3 +326,15 @@ TEST(exchanges)
     check_division("llama", "layers=1 dim=32 heads=4 context=8 vocab=11 ff=24 qk_norm=true", &how);
     check_division("llama", LLAMA " qk_norm=true", &how);
 }
+
+/* Every fourth operator is whole, and what reads it and what it reads is as it would be. */
+TEST(ways_by_name)
+{
+    static uint8_t asked[64];
+    const struct pst_division how = {.parts = 2, .sequence = true, .asked = asked};
+
+    for (size_t v = 1; v < sizeof asked; v += 4) {
+        asked[v] = PST_WAY_WHOLE;
+    }
+    check_division("gpt", GPT, &how);
+}
