@@ -66,6 +66,29 @@ static void change_params(const struct pst_graph *graph, const struct pst_op *op
 
 /* --- what an operator is -----------------------------------------------------------------------*/
 
+/* What puts columns of queries, keys and values in order before an exchange. */
+static void change_columns(const struct pst_graph *graph, struct pst_op *op)
+{
+    const struct pst_op kept = *op;
+
+    if (op->kind == PST_OP_CONCAT) {
+        op->axis = 1;
+        expect_refused(graph, "the axis", op->name);
+        *op = kept;
+        op->n_in--; /* fewer columns than an exchange has */
+        expect_refused(graph, "the number of inputs", op->name);
+        *op = kept;
+    }
+    if (op->kind == PST_OP_STRIDED && op->form->rank == 2) {
+        int64_t *start = (int64_t *)&op->form->start[1];
+        const int64_t place = *start;
+
+        *start += place > 0 ? -1 : 1;
+        expect_refused(graph, "the columns", op->name);
+        *start = place;
+    }
+}
+
 static void change_attributes(const struct pst_graph *graph, struct pst_op *op)
 {
     const struct pst_op kept = *op;
@@ -99,22 +122,6 @@ static void change_attributes(const struct pst_graph *graph, struct pst_op *op)
         op->parts++;
         expect_refused(graph, "the number of parts", op->name);
         *op = kept;
-    }
-    if (op->kind == PST_OP_CONCAT) {
-        op->axis = 1;
-        expect_refused(graph, "the axis", op->name);
-        *op = kept;
-        op->n_in--; /* fewer columns than an exchange has */
-        expect_refused(graph, "the number of inputs", op->name);
-        *op = kept;
-    }
-    if (op->kind == PST_OP_STRIDED && op->form->rank == 2) {
-        int64_t *start = (int64_t *)&op->form->start[1];
-        const int64_t place = *start;
-
-        *start += place > 0 ? -1 : 1;
-        expect_refused(graph, "the columns", op->name);
-        *start = place;
     }
     op->kind = op->kind == PST_OP_ADD ? PST_OP_DROPOUT : PST_OP_ADD;
     expect_refused(graph, "the kind", op->name);
@@ -247,6 +254,7 @@ static void check_division(const char *model, const char *settings, const struct
         change_inputs(graph, &graph->ops[v]);
         change_params(graph, &graph->ops[v]);
         change_attributes(graph, &graph->ops[v]);
+        change_columns(graph, &graph->ops[v]);
         change_owner(graph, v);
     }
     for (uint32_t t = 0; t < graph->n_tensors; t++) {
