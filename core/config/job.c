@@ -17,6 +17,37 @@ static const struct pst_job_training none, *told = &none;
 /* Accepted, so that one file serves later versions too, but without effect in this one. */
 static const char *const idle[] = {"limits", NULL};
 
+/* How an item of a list begins. */
+struct item {
+    const char *match;
+};
+
+/* Tables in a section that come one after the other: [[train.group]]. */
+static const struct list {
+    const char *section, *key, *name;
+    const char *what, *of, *needs; /* what they are, what `match` names, a key that must be there */
+    size_t items, size, n;
+    uint32_t most;
+} lists[] = {
+    {"train", "group", "train.group", "groups of parameters", "parameters", NULL,
+     offsetof(struct pst_job, groups), sizeof(struct pst_job_group),
+     offsetof(struct pst_job, n_groups), PST_MAX_GROUPS},
+    {"parallel", "way", "parallel.way", "ways of operators", "operators", "way",
+     offsetof(struct pst_job, ways), sizeof(struct pst_job_way), offsetof(struct pst_job, n_ways),
+     PST_MAX_WAYS},
+};
+
+/* NULL: the section has none. */
+static const struct list *list_in(const char *section)
+{
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        if (strcmp(lists[i].section, section) == 0) {
+            return &lists[i];
+        }
+    }
+    return NULL;
+}
+
 static struct pst_job_section *find_section(const char *name)
 {
     struct pst_job_section *section = pst_job_sections;
@@ -103,8 +134,8 @@ static pst_status fill_table(const struct pst_job_section *section, struct pst_c
                              struct pst_job *job, void *to, struct pst_report *report,
                              struct pst_error *err)
 {
-    static const char *const train[] = {"group", NULL}, *const none_at_all[] = {NULL};
-    const bool has_groups = strcmp(section->name, "train") == 0;
+    const struct list *list = list_in(section->name);
+    const char *const others[] = {list == NULL ? NULL : list->key, NULL};
     struct pst_error found;
     const struct pst_job_section *more = section->more;
     char *both = more == NULL ? to : pst_arena_alloc(&job->arena, section->size + more->size, 0);
@@ -113,8 +144,8 @@ static pst_status fill_table(const struct pst_job_section *section, struct pst_c
 
     snprintf(name, sizeof name, "[%s]", section->name);
     status = pst_params_fill(section->rows, section->n_rows, sizeof *section->rows,
-                             own_part(section, table, &job->arena), name,
-                             has_groups ? train : none_at_all, &job->arena, both, &found);
+                             own_part(section, table, &job->arena), name, others, &job->arena, both,
+                             &found);
     if (more != NULL) {
         memcpy(to, both, section->size);
         memcpy((char *)job->training + more->offset, both + section->size, more->size);
@@ -167,44 +198,48 @@ static void report_no_table(struct pst_report *report, const struct pst_config_n
     }
 }
 
-static pst_status read_group(struct pst_config_node *table, struct pst_job *job,
-                             struct pst_report *report, struct pst_error *err)
+static pst_status read_item(const struct list *list, struct pst_config_node *table,
+                            struct pst_job *job, struct pst_report *report, struct pst_error *err)
 {
-    struct pst_job_group *group = &job->groups[job->n_groups];
+    uint32_t *n = (uint32_t *)((char *)job + list->n);
+    struct item *item = (void *)((char *)job + list->items + list->size * *n);
     pst_status status;
 
     if (table->kind != PST_CONFIG_TABLE) {
-        pst_report_value(report, "config.value", table, "[[train.group]] must be a table");
+        pst_report_value(report, "config.value", table, "[[%s]] must be a table", list->name);
         return PST_OK;
     }
-    if (job->n_groups == PST_MAX_GROUPS) {
-        pst_report_value(report, "config.limit", table,
-                         "more than %d groups of parameters ([[train.group]])", PST_MAX_GROUPS);
+    if (*n == list->most) {
+        pst_report_value(report, "config.limit", table, "more than %u %s ([[%s]])", list->most,
+                         list->what, list->name);
         return PST_OK;
     }
-    status = fill_table(find_section("train.group"), table, job, group, report, err);
-    if (status == PST_OK && group->match != NULL && group->match[0] == '\0') {
+    ++*n;
+    status = fill_table(find_section(list->name), table, job, item, report, err);
+    if (status == PST_OK && item->match != NULL && item->match[0] == '\0') {
         pst_report_value(report, "config.value", table,
-                         "[[train.group]]: match = \"...\" is missing: it names parameters");
+                         "[[%s]]: match = \"...\" is missing: it names %s", list->name, list->of);
+    } else if (status == PST_OK && list->needs != NULL &&
+               pst_config_get(table, list->needs) == NULL) {
+        pst_report_value(report, "config.value", table, "[[%s]]: %s = \"...\" is missing",
+                         list->name, list->needs);
     }
-    job->n_groups++;
     return status;
 }
 
-/* Reads the groups of [train], whose other keys have been read. */
-static pst_status read_groups(struct pst_config_node *train, struct pst_job *job,
-                              struct pst_report *report, struct pst_error *err)
+/* Reads the list of a section whose other keys have been read. */
+static pst_status read_list(const struct list *list, struct pst_config_node *section,
+                            struct pst_job *job, struct pst_report *report, struct pst_error *err)
 {
-    struct pst_config_node *node =
-        train->kind == PST_CONFIG_TABLE ? pst_config_get(train, "group") : NULL;
+    struct pst_config_node *node = pst_config_get(section, list->key);
     pst_status status = PST_OK;
 
     if (node == NULL || node->kind != PST_CONFIG_ARRAY) {
-        return node == NULL ? PST_OK : read_group(node, job, report, err);
+        return node == NULL ? PST_OK : read_item(list, node, job, report, err);
     }
     for (uint32_t i = 0; i < node->n_children && status == PST_OK; i++) {
         node->children[i]->used = true;
-        status = read_group(node->children[i], job, report, err);
+        status = read_item(list, node->children[i], job, report, err);
     }
     return status;
 }
@@ -302,8 +337,8 @@ static pst_status read_top(struct pst_config_node *node, struct pst_job *job,
     if (section->name != NULL) {
         pst_status status = fill_section(section, node, job, report, err);
 
-        return status == PST_OK && strcmp(section->name, "train") == 0
-                   ? read_groups(node, job, report, err)
+        return status == PST_OK && list_in(section->name) != NULL
+                   ? read_list(list_in(section->name), node, job, report, err)
                    : status;
     }
     if (node->kind != PST_CONFIG_TABLE) {

@@ -41,6 +41,12 @@ struct pst_job_parallel {
     int64_t zero;      /* stage of ZeRO */
 };
 
+/* Operators that are divided in another way: the first that matches counts. */
+struct pst_job_way {
+    const char *match; /* patterns separated by ',' */
+    uint32_t way;      /* enum pst_way */
+};
+
 /* Parameters that are updated in another way: the first that matches counts. */
 struct pst_job_group {
     const char *match; /* patterns separated by ',' */
@@ -48,7 +54,7 @@ struct pst_job_group {
     uint32_t optimizer; /* enum: train | adamw */
 };
 
-enum { PST_MAX_GROUPS = 8 };
+enum { PST_MAX_GROUPS = 8, PST_MAX_WAYS = 16 };
 
 /* tf32: tensors are f32, products may round their operands. */
 enum pst_run_dtype { PST_RUN_F32 = 0, PST_RUN_BF16 = 1, PST_RUN_TF32 = 2 };
@@ -122,7 +128,8 @@ struct pst_job {
     struct pst_job_train train;
     struct pst_job_parallel parallel;
     struct pst_job_group groups[PST_MAX_GROUPS];
-    uint32_t n_groups;
+    struct pst_job_way ways[PST_MAX_WAYS];
+    uint32_t n_groups, n_ways;
     struct pst_job_run run;
     struct pst_job_profile profile;
     struct pst_job_plugins plugins;

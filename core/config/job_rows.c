@@ -57,8 +57,7 @@ static const struct pst_param parallel_rows[] = {
         "With tensor > 1, how operators are divided; auto: by columns, rows and heads where their "
         "number is divisible; megatron: the same, and heads must be divisible; rows: linear layers "
         "and all that works token by token by tokens, which must be divisible; weights are whole; "
-        "ulysses: the same, and attention by heads, which must be divisible, too, and as many as "
-        "key heads "
+        "ulysses: the same, and attention by heads, which must be divisible, too "
         "(docs/parallel.md)."),
     ROW(parallel, gathered, ENUM, "replay", "replay|keep",
         "With rows of tokens: what parts put together from them for split layers is gathered again "
@@ -69,6 +68,14 @@ static const struct pst_param parallel_rows[] = {
         "of that piece alone (ZeRO 1); 2: and accumulates the gradients of that piece alone "
         "(ZeRO 2); 3: and keeps that piece of the weights alone; passes gather the others "
         "(ZeRO 3)."),
+};
+
+static const struct pst_param way_rows[] = {
+    ROW(way, match, STRING, "", NULL, "Names of operators, or patterns of them."),
+    ROW(way, way, ENUM, "auto", "auto|whole|rows|column|row|heads|vocab|columns|experts",
+        "How these operators are divided; auto: as without this table; whole: each part computes "
+        "all of them; rows: by tokens, with whole weights; the others are refused where operators "
+        "cannot have them (docs/parallel.md)."),
 };
 
 static const struct pst_param group_rows[] = {
@@ -141,6 +148,7 @@ struct pst_job_section pst_job_sections[PST_MAX_SECTIONS + 1] = {
     {"train", train_rows, COUNT(train_rows), MEMBER(train)},
     {"train.group", group_rows, COUNT(group_rows), MEMBER(groups)},
     {"parallel", parallel_rows, COUNT(parallel_rows), MEMBER(parallel)},
+    {"parallel.way", way_rows, COUNT(way_rows), MEMBER(ways)},
     {"run", run_rows, COUNT(run_rows), MEMBER(run), .paths = WORDS("plan")},
     {"profile", profile_rows, COUNT(profile_rows), MEMBER(profile), .paths = WORDS("file")},
     {"plugins", plugins_rows, COUNT(plugins_rows), MEMBER(plugins), .path_lists = WORDS("path")},

@@ -208,11 +208,14 @@ struct pst_graph {
                         it is a whole one */
     uint32_t token_batch; /* the loss is the mean over all targets of a step of so many sequences;
                              0: the mean over the means of the sequences */
-    uint32_t parts;  /* devices that share each operator; the graph is what one of them computes
-                        (split.h). 1: no operator is shared */
-    bool sequence;   /* tokens are divided among the parts outside split operators */
-    uint32_t ways;   /* enum pst_ways on which bits depend: auto, ulysses or rows */
-    uint64_t digest; /* of everything above that matters, XXH3 */
+    uint32_t parts; /* devices that share each operator; the graph is what one of them computes
+                       (split.h). 1: no operator is shared */
+    bool sequence;  /* tokens are divided among the parts outside split operators */
+    uint32_t ways;  /* enum pst_ways on which bits depend: auto, ulysses or rows */
+    const char *const *by_name; /* "h.0.mlp.c_fc: whole": operators that are divided in another way
+                                   than `ways` says, because pst_division.asked says so */
+    uint32_t n_by_name;
+    uint64_t digest;         /* of everything above that matters, XXH3 */
     struct pst_graph *whole; /* what the parts compute together: names and shapes in files,
                                 initial values. The graph owns it. NULL where parts is 1 */
     const uint32_t *op_of;   /* [operator] the operator of `whole` that it is a part of or serves */

@@ -48,6 +48,7 @@ static uint32_t add_op(struct splitter *s, const struct pst_op *op)
     return result;
 }
 
+/* x PST_NONE: so is the result. */
 static uint32_t add_convert(struct splitter *s, const char *name, const char *suffix,
                             enum pst_convert convert, uint32_t x)
 {
@@ -58,7 +59,7 @@ static uint32_t add_convert(struct splitter *s, const char *name, const char *su
                               .convert = convert,
                               .parts = s->ways.parts};
 
-    return add_op(s, &op);
+    return x == PST_NONE ? x : add_op(s, &op);
 }
 
 static uint32_t add_form(struct splitter *s, const char *name, const char *suffix, uint32_t kind,
@@ -70,7 +71,7 @@ static uint32_t add_form(struct splitter *s, const char *name, const char *suffi
                               .n_in = 1,
                               .form = form};
 
-    return add_op(s, &op);
+    return x == PST_NONE ? x : add_op(s, &op);
 }
 
 /* Parts along the last axis were joined along the first: [parts n, ..., c] -> [n, ..., parts c]. */
@@ -91,29 +92,66 @@ static uint32_t order_parts(struct splitter *s, const char *name, uint32_t joine
     memcpy(last.dims, order.dims, rank * sizeof *last.dims);
     last.dims[rank - 1] = order.dims[rank - 1] * order.dims[rank];
     joined = add_form(s, name, "apart", PST_OP_RESHAPE, &apart, joined);
-    joined =
-        joined == PST_NONE ? joined : add_form(s, name, "order", PST_OP_STRIDED, &order, joined);
-    return joined == PST_NONE ? joined : add_form(s, name, "joined", PST_OP_RESHAPE, &last, joined);
+    joined = add_form(s, name, "order", PST_OP_STRIDED, &order, joined);
+    return add_form(s, name, "joined", PST_OP_RESHAPE, &last, joined);
 }
 
-/* Rows of tokens to heads of all tokens: [t, sections parts d] is put in order so that block j has
-   part j's share of every section, [parts t, sections d], and the blocks are exchanged. */
+/* n equal sections of rows of tokens x, of [t, n parts d], which begin with section `first`: put in
+   order so that block j has part j's share of each, [parts t, n d]. Where x has more, their columns
+   are picked out before. */
+static uint32_t deal_sections(struct splitter *s, const char *name, const struct cut *cut,
+                              uint32_t first, uint32_t n, uint32_t x)
+{
+    const char *number = n == cut->n ? "" : pst_arena_printf(&s->arena, "%u", first);
+    const uint64_t parts = s->ways.parts, rows = s->builder->tensors[x].dims[0];
+    const uint64_t depth = cut->sections[first] / parts;
+    struct pst_form picked = {.rank = 2, .dims = {rows, n * parts * depth}, .from = {0, 1}};
+    const struct pst_form apart = {.rank = 4, .dims = {rows, n, parts, depth}};
+    const struct pst_form order = {
+        .rank = 4, .dims = {parts, rows, n, depth}, .from = {2, 0, 1, 3}, .step = {1, 1, 1, 1}};
+    const struct pst_form packed = {.rank = 2, .dims = {parts * rows, n * depth}};
+    const struct {
+        const char *suffix;
+        uint32_t kind;
+        const struct pst_form *form;
+    } steps[] = {{"picked", PST_OP_STRIDED, &picked},
+                 {"apart", PST_OP_RESHAPE, &apart},
+                 {"order", PST_OP_STRIDED, &order},
+                 {"packed", PST_OP_RESHAPE, &packed}};
+
+    picked.step[0] = picked.step[1] = 1;
+    for (uint32_t i = 0; i < first; i++) {
+        picked.start[1] += cut->sections[i];
+    }
+    for (size_t i = n == cut->n ? 1 : 0; i < sizeof steps / sizeof *steps; i++) {
+        x = add_form(s, name, pst_arena_printf(&s->arena, "%s%s", steps[i].suffix, number),
+                     steps[i].kind, steps[i].form, x);
+    }
+    return x;
+}
+
+/* Rows of tokens to heads of all tokens: block j has part j's share of every section, and the
+   blocks are exchanged. Sections of grouped queries are not equal: those that are go together. */
 static uint32_t exchange_for_heads(struct splitter *s, uint32_t tensor)
 {
     const char *name = s->ways.graph->tensors[tensor].name;
     const struct cut cut = pst_ways_exchanged(&s->ways, tensor);
-    uint32_t x = s->at[tensor][AS_TOKENS];
-    const uint64_t parts = s->ways.parts, rows = s->builder->tensors[x].dims[0];
-    const uint64_t depth = cut.sections[0] / parts;
-    const struct pst_form apart = {.rank = 4, .dims = {rows, cut.n, parts, depth}};
-    const struct pst_form order = {
-        .rank = 4, .dims = {parts, rows, cut.n, depth}, .from = {2, 0, 1, 3}, .step = {1, 1, 1, 1}};
-    const struct pst_form packed = {.rank = 2, .dims = {parts * rows, cut.n * depth}};
+    uint32_t dealt[PST_BOX_SECTIONS], x;
+    struct pst_op concat = {
+        .kind = PST_OP_CONCAT, .name = pst_arena_printf(&s->arena, "%s:packed", name), .in = dealt};
 
-    x = add_form(s, name, "apart", PST_OP_RESHAPE, &apart, x);
-    x = x == PST_NONE ? x : add_form(s, name, "order", PST_OP_STRIDED, &order, x);
-    x = x == PST_NONE ? x : add_form(s, name, "packed", PST_OP_RESHAPE, &packed, x);
-    return x == PST_NONE ? x : add_convert(s, name, "exchange", PST_CONVERT_EXCHANGE, x);
+    for (uint32_t i = 0, n; i < cut.n; i += n) {
+        for (n = 1; i + n < cut.n && cut.sections[i + n] == cut.sections[i];) {
+            n++;
+        }
+        x = deal_sections(s, name, &cut, i, n, s->at[tensor][AS_TOKENS]);
+        if (x == PST_NONE) {
+            return x;
+        }
+        dealt[concat.n_in++] = x;
+    }
+    x = concat.n_in > 1 ? add_op(s, &concat) : dealt[0];
+    return add_convert(s, name, "exchange", PST_CONVERT_EXCHANGE, x);
 }
 
 /* And back. */
@@ -393,11 +431,12 @@ static pst_status check_exchange(const struct ways *ways, struct pst_error *err)
         const struct pst_op *op = &ways->graph->ops[v];
 
         attends = attends || pst_ways_attends(op);
-        if (pst_ways_attends(op) && ways->way[v] != WAY_HEADS) {
+        if (pst_ways_attends(op) && ways->way[v] != WAY_HEADS &&
+            pst_ways_asked(ways, op) == PST_WAY_AUTO) {
             return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                            "%s: parallel.ways = \"ulysses\" divides attention by heads only where "
-                            "nothing else needs its queries, keys or values, and rows of tokens "
-                            "make them; set ways = \"rows\" or \"auto\"",
+                            "%s: parallel.ways = \"ulysses\" divides attention by heads, but what "
+                            "it reads has other readers, is not in whole heads, or is divided in "
+                            "another way ([[parallel.way]]); set ways = \"rows\" or \"auto\"",
                             op->name);
         }
     }
@@ -409,22 +448,35 @@ static pst_status check_exchange(const struct ways *ways, struct pst_error *err)
                           ways->graph->name);
 }
 
-static pst_status check_ways(const struct ways *ways, struct pst_error *err)
+/* *ret_key: the key of [parallel] to blame. */
+static pst_status check_ways(const struct ways *ways, const char **ret_key, struct pst_error *err)
 {
-    pst_status status = check_exchange(ways, err);
+    const bool divides = has_way(ways, false) || (ways->asked != NULL && has_way(ways, true));
+    pst_status status;
 
+    *ret_key = "way";
+    status = pst_ways_check_asked(ways, err);
     if (status != PST_OK) {
         return status;
     }
-    if (!ways->rows && !has_way(ways, false)) {
+    *ret_key = "ways";
+    status = check_exchange(ways, err);
+    if (status != PST_OK) {
+        return status;
+    }
+    *ret_key = "tensor";
+    if (!ways->rows && !divides) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
                         "parallel.tensor = %u divides no operator of model %s, neither heads, "
                         "widths, experts nor vocabulary; take another value, replicas "
                         "(train.degrees) or stages",
                         ways->parts, ways->graph->name);
     }
-    return !ways->sequence || has_way(ways, true) ? PST_OK
-           : ways->rows
+    if (!ways->sequence || has_way(ways, true)) {
+        return PST_OK;
+    }
+    *ret_key = ways->rows ? "ways" : "sequence";
+    return ways->rows
                ? pst_fail(err, PST_ERR_CONFIG, "config.value",
                           "parallel.ways: model %s has no operator that works on the tokens of a "
                           "sequence one by one; set ways = \"auto\"",
@@ -436,8 +488,50 @@ static pst_status check_ways(const struct ways *ways, struct pst_error *err)
                           ways->graph->name, ways->parts);
 }
 
-static pst_status make_graph(struct splitter *s, uint32_t ways, struct pst_graph **ret_graph,
-                             struct pst_error *err)
+static void make_ways(struct splitter *s, const struct pst_graph *whole,
+                      const struct pst_division *how, const uint8_t *asked)
+{
+    const bool rows = how->ways == PST_WAYS_ROWS || how->ways == PST_WAYS_ULYSSES;
+
+    s->ways = (struct ways){
+        .graph = whole,
+        .parts = how->parts,
+        .sequence = how->sequence || rows,
+        .rows = rows,
+        .exchange = how->ways == PST_WAYS_ULYSSES,
+        .asked = asked,
+        .way = pst_arena_array(&s->arena, whole->n_ops, sizeof *s->ways.way),
+        .cuts = pst_arena_array(&s->arena, whole->n_tensors, sizeof *s->ways.cuts),
+        .plain = pst_arena_array(&s->arena, whole->n_ops, sizeof *s->ways.plain),
+        .together = pst_arena_array(&s->arena, whole->n_params, sizeof *s->ways.together),
+    };
+    pst_ways_choose(&s->ways);
+}
+
+/* Operators that are divided otherwise than they would be if nothing was asked for. */
+static void name_asked(struct splitter *s, const struct pst_division *how, struct pst_graph *graph)
+{
+    const struct ways chosen = s->ways;
+    const char **names;
+
+    if (how->asked == NULL) {
+        return;
+    }
+    names = pst_arena_array(&graph->arena, chosen.graph->n_ops, sizeof *names);
+    make_ways(s, chosen.graph, how, NULL);
+    for (uint32_t v = 0; v < chosen.graph->n_ops; v++) {
+        if (chosen.way[v] != s->ways.way[v]) {
+            names[graph->n_by_name++] =
+                pst_arena_printf(&graph->arena, "%s: %s", chosen.graph->ops[v].name,
+                                 pst_way_names[pst_ways_name(&chosen, v)]);
+        }
+    }
+    graph->by_name = names;
+    s->ways = chosen;
+}
+
+static pst_status make_graph(struct splitter *s, const struct pst_division *how,
+                             struct pst_graph **ret_graph, struct pst_error *err)
 {
     const struct pst_graph *whole = s->ways.graph;
     const bool apart = s->ways.way[whole->tensors[whole->loss].producer] == WAY_CLASSES;
@@ -462,28 +556,10 @@ static pst_status make_graph(struct splitter *s, uint32_t ways, struct pst_graph
             pst_arena_copy(&(*ret_graph)->arena, s->op_of, n_ops, sizeof *s->op_of);
         (*ret_graph)->parts = s->ways.parts;
         (*ret_graph)->sequence = s->ways.sequence;
-        (*ret_graph)->ways = ways;
+        (*ret_graph)->ways = how->ways == PST_WAYS_MEGATRON ? PST_WAYS_AUTO : how->ways;
+        name_asked(s, how, *ret_graph);
     }
     return status;
-}
-
-static void make_ways(struct splitter *s, const struct pst_graph *whole,
-                      const struct pst_division *how)
-{
-    const bool rows = how->ways == PST_WAYS_ROWS || how->ways == PST_WAYS_ULYSSES;
-
-    s->ways = (struct ways){
-        .graph = whole,
-        .parts = how->parts,
-        .sequence = how->sequence || rows,
-        .rows = rows,
-        .exchange = how->ways == PST_WAYS_ULYSSES,
-        .way = pst_arena_array(&s->arena, whole->n_ops, sizeof *s->ways.way),
-        .cuts = pst_arena_array(&s->arena, whole->n_tensors, sizeof *s->ways.cuts),
-        .plain = pst_arena_array(&s->arena, whole->n_ops, sizeof *s->ways.plain),
-        .together = pst_arena_array(&s->arena, whole->n_params, sizeof *s->ways.together),
-    };
-    pst_ways_choose(&s->ways);
 }
 
 /* The model's own type: that of what its loss reads. */
@@ -492,13 +568,14 @@ static uint32_t dtype_of(const struct pst_graph *whole)
     return whole->tensors[whole->ops[whole->tensors[whole->loss].producer].in[0]].dtype;
 }
 
-/* An operator and what its way brings: a conversion or four for each input, a sum, a bias. */
+/* An operator and what its way brings: for each input a conversion, or an exchange in as many as
+   four steps for each section; a sum, a bias. */
 static size_t most_ops(const struct pst_graph *whole)
 {
     size_t n = 4 * (size_t)whole->n_ops + 4;
 
     for (uint32_t v = 0; v < whole->n_ops; v++) {
-        n += 5 * (size_t)whole->ops[v].n_in;
+        n += (4 * PST_BOX_SECTIONS + 2) * (size_t)whole->ops[v].n_in;
     }
     return n;
 }
@@ -508,20 +585,22 @@ pst_status pst_graph_split(struct pst_graph *whole, const struct pst_division *h
 {
     struct splitter s = {.builder = NULL};
     struct pst_graph *graph = NULL;
+    const char *key = "tensor";
     pst_status status = check_whole(whole, how->parts, err);
 
-    if (status != PST_OK) {
-        return status;
+    if (status == PST_OK) {
+        make_ways(&s, whole, how, how->asked);
+        status = check_ways(&s.ways, &key, err);
     }
-    make_ways(&s, whole, how);
-    status = check_ways(&s.ways, err);
+    if (how->ret_key != NULL) {
+        *how->ret_key = key;
+    }
     PST_TRY(status, pst_graph_builder_create(whole->name, dtype_of(whole), &s.builder, err));
     if (status == PST_OK) {
         s.at = pst_arena_array(&s.arena, whole->n_tensors, sizeof *s.at);
         memset(s.at, 0xFF, whole->n_tensors * sizeof *s.at);
         s.op_of = pst_arena_array(&s.arena, most_ops(whole), sizeof *s.op_of);
-        status =
-            make_graph(&s, how->ways == PST_WAYS_MEGATRON ? PST_WAYS_AUTO : how->ways, &graph, err);
+        status = make_graph(&s, how, &graph, err);
     }
     pst_graph_builder_destroy(s.builder);
     pst_arena_finish(&s.arena);

@@ -75,6 +75,20 @@ enum pst_ways {
 };
 extern const char *const pst_ways_names[];
 
+/* The way of an operator, which [[parallel.way]] may ask for. */
+enum pst_way {
+    PST_WAY_AUTO = 0,    /* as pst_division.ways says */
+    PST_WAY_WHOLE = 1,   /* each part computes all of it */
+    PST_WAY_ROWS = 2,    /* rows of tokens, with whole weights */
+    PST_WAY_COLUMN = 3,  /* linear: columns of its matrix */
+    PST_WAY_ROW = 4,     /* linear: rows of its matrix */
+    PST_WAY_HEADS = 5,   /* attention, rotary positions, norms of queries and keys */
+    PST_WAY_VOCAB = 6,   /* embedding: rows of its table; cross-entropy: classes */
+    PST_WAY_COLUMNS = 7, /* elementwise and gates; of all experts */
+    PST_WAY_EXPERTS = 8  /* some of the experts: no operator has it yet */
+};
+extern const char *const pst_way_names[];
+
 /* How to divide. */
 struct pst_division {
     uint32_t parts; /* 2 or more */
@@ -82,6 +96,8 @@ struct pst_division {
                        of tokens (Korthikanti et al., "Reducing activation recomputation in large
                        transformer models", MLSys 2023) */
     uint32_t ways;  /* enum pst_ways; rows and ulysses imply sequence */
+    const uint8_t *asked; /* [operator of the whole] enum pst_way; NULL: nothing is asked for */
+    const char **ret_key; /* if splitting fails: the key of [parallel] to blame. May be NULL */
 };
 
 /* Errors: config.value where what `ways` demands is not divisible, which is named. */

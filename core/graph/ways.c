@@ -45,6 +45,11 @@ static bool same_cut(const struct cut *a, const struct cut *b)
     return a->n == b->n && memcmp(a->sections, b->sections, a->n * sizeof *a->sections) == 0;
 }
 
+uint32_t pst_ways_asked(const struct ways *ways, const struct pst_op *op)
+{
+    return ways->asked == NULL ? PST_WAY_AUTO : ways->asked[op - ways->graph->ops];
+}
+
 /* A parameter that one operator alone uses may be split as it likes. */
 static bool may_split(const struct ways *ways, uint32_t parameter)
 {
@@ -71,9 +76,10 @@ static struct cut padded_cut(const struct ways *ways, uint64_t places)
 static bool are_logits(const struct ways *ways, uint32_t tensor)
 {
     const struct pst_tensor *of = tensor_of(ways, tensor);
+    const struct pst_op *reader = &ways->graph->ops[of->n_consumers > 0 ? of->consumers[0] : 0];
 
     return tensor == ways->graph->logits && of->n_consumers == 1 && last_of(of) <= UINT32_MAX &&
-           ways->graph->ops[of->consumers[0]].kind == PST_OP_CROSS_ENTROPY;
+           reader->kind == PST_OP_CROSS_ENTROPY && pst_ways_asked(ways, reader) != PST_WAY_WHOLE;
 }
 
 static bool is_used_by(const struct ways *ways, const struct pst_parameter *parameter,
@@ -147,8 +153,12 @@ static struct cut wanted_by(const struct ways *ways, uint32_t reader, uint32_t t
 {
     const struct pst_op *op = &ways->graph->ops[reader];
     const struct cut one = one_cut(last_of(tensor_of(ways, tensor)));
+    const uint32_t asked = pst_ways_asked(ways, op);
     struct cut after;
 
+    if (asked == PST_WAY_WHOLE || asked == PST_WAY_ROWS || asked == PST_WAY_COLUMN) {
+        return (struct cut){0};
+    }
     switch (op->kind) {
     case PST_OP_ATTENTION:
         return op->n_in == 2 && op->in[0] == op->in[1]
@@ -211,6 +221,8 @@ static bool are_alike(const struct ways *ways, const struct pst_op *op)
 
 bool pst_ways_by_row(const struct ways *ways, const struct pst_op *op)
 {
+    const bool rows = ways->rows || pst_ways_asked(ways, op) == PST_WAY_ROWS;
+
     if (tensor_of(ways, op->out[0])->rank != 2 || !tensor_of(ways, op->out[0])->batched) {
         return false;
     }
@@ -221,12 +233,12 @@ bool pst_ways_by_row(const struct ways *ways, const struct pst_op *op)
     case PST_OP_DROPOUT:
         return true;
     case PST_OP_LINEAR: /* the vocabulary is divided */
-        return ways->rows && !are_logits(ways, op->out[0]);
+        return rows && !are_logits(ways, op->out[0]);
     case PST_OP_GLU:
-        return ways->rows;
+        return rows;
     case PST_OP_ACT:
     case PST_OP_MAP:
-        return ways->rows && are_alike(ways, op);
+        return rows && are_alike(ways, op);
     default:
         return false;
     }
@@ -236,8 +248,10 @@ bool pst_ways_by_row(const struct ways *ways, const struct pst_op *op)
 static bool has_tokens(const struct ways *ways, const struct pst_op *op)
 {
     const struct pst_tensor *result = tensor_of(ways, op->out[0]);
+    const uint32_t asked = pst_ways_asked(ways, op);
 
-    return ways->sequence && pst_ways_by_row(ways, op) && result->dims[0] % ways->parts == 0 &&
+    return (asked == PST_WAY_AUTO ? ways->sequence : asked == PST_WAY_ROWS) &&
+           pst_ways_by_row(ways, op) && result->dims[0] % ways->parts == 0 &&
            (op->p == 0 || result->elems / ways->parts % PST_PHILOX_WORDS == 0);
 }
 
@@ -250,7 +264,7 @@ static bool is_read_by_tokens(const struct ways *ways, uint32_t tensor)
             return false;
         }
     }
-    return ways->sequence && of->n_consumers > 0;
+    return of->n_consumers > 0;
 }
 
 /* --- choice ------------------------------------------------------------------------------------*/
@@ -260,13 +274,14 @@ static enum way way_of_linear(const struct ways *ways, uint32_t v, struct cut *r
     const struct pst_op *op = &ways->graph->ops[v];
     const struct cut *x = &ways->cuts[op->in[0]];
     const struct cut one = one_cut(last_of(tensor_of(ways, op->out[0])));
+    const bool by_columns = pst_ways_asked(ways, op) == PST_WAY_COLUMN;
     struct cut cut;
 
     *ret_cut = (struct cut){0};
     if (!may_split(ways, op->param[0]) || !may_split(ways, op->param[1])) {
         return WAY_WHOLE;
     }
-    if (x->n == 1 && op->act == PST_ACT_NONE && !is_head(ways, op)) {
+    if (x->n == 1 && op->act == PST_ACT_NONE && !is_head(ways, op) && !by_columns) {
         ret_cut->tokens = is_read_by_tokens(ways, op->out[0]);
         return WAY_ROW;
     }
@@ -275,7 +290,7 @@ static enum way way_of_linear(const struct ways *ways, uint32_t v, struct cut *r
         return WAY_COLUMN;
     }
     cut = ways->plain[v] ? one : wanted_cut(ways, op->out[0]);
-    if (cut.n == 0 && is_large(&ways->graph->params[op->param[0]])) {
+    if (cut.n == 0 && (by_columns || is_large(&ways->graph->params[op->param[0]]))) {
         cut = one;
     }
     if (!is_divided(ways, &cut)) {
@@ -287,14 +302,7 @@ static enum way way_of_linear(const struct ways *ways, uint32_t v, struct cut *r
 
 struct cut pst_ways_exchanged(const struct ways *ways, uint32_t tensor)
 {
-    const struct cut cut = wanted_cut(ways, tensor);
-
-    for (uint32_t i = 0; i < cut.n; i++) {
-        if (cut.sections[i] != cut.sections[0] || cut.sections[i] % ways->parts != 0) {
-            return (struct cut){0};
-        }
-    }
-    return cut;
+    return wanted_cut(ways, tensor);
 }
 
 /* How an operator with heads has its input. */
@@ -370,9 +378,13 @@ static enum way choose_way(const struct ways *ways, uint32_t v, struct cut *ret_
 {
     const struct pst_op *op = &ways->graph->ops[v];
     const struct cut *x = op->n_in > 0 ? &ways->cuts[op->in[0]] : NULL;
+    const uint32_t asked = pst_ways_asked(ways, op);
 
     *ret_cut = (struct cut){0};
-    if (has_no_columns(ways, op)) {
+    if (asked == PST_WAY_WHOLE) {
+        return WAY_WHOLE;
+    }
+    if (asked == PST_WAY_ROWS || has_no_columns(ways, op)) {
         ret_cut->tokens = has_tokens(ways, op);
         return ret_cut->tokens ? WAY_TOKENS : WAY_WHOLE;
     }
@@ -528,6 +540,17 @@ void pst_ways_choose(struct ways *ways)
     while (!choose_all(ways)) {
         PST_ASSERT(left-- > 0); /* each round forbids something that was allowed */
     }
+}
+
+uint32_t pst_ways_name(const struct ways *ways, uint32_t v)
+{
+    static const uint8_t names[] = {[WAY_WHOLE] = PST_WAY_WHOLE,    [WAY_COLUMN] = PST_WAY_COLUMN,
+                                    [WAY_ROW] = PST_WAY_ROW,        [WAY_HEADS] = PST_WAY_HEADS,
+                                    [WAY_ALIKE] = PST_WAY_COLUMNS,  [WAY_TOKENS] = PST_WAY_ROWS,
+                                    [WAY_TABLE] = PST_WAY_VOCAB,    [WAY_CLASSES] = PST_WAY_VOCAB,
+                                    [WAY_EXPERTS] = PST_WAY_COLUMNS};
+
+    return names[ways->way[v]];
 }
 
 bool pst_ways_attends(const struct pst_op *op)

@@ -36,21 +36,28 @@ struct ways {
     const struct pst_graph *graph; /* the whole one */
     uint32_t parts;
     bool sequence;
-    bool rows;        /* all that works row by row has rows of tokens */
-    bool exchange;    /* attention between them has heads of all tokens */
-    uint8_t *way;     /* [operator] */
+    bool rows;            /* all that works row by row has rows of tokens */
+    bool exchange;        /* attention between them has heads of all tokens */
+    const uint8_t *asked; /* [operator] as in struct pst_division */
+    uint8_t *way;         /* [operator] */
     struct cut *cuts; /* [tensor] of what readers find: results of rows are whole, after the sum, or
                          rows of tokens */
     bool *plain;      /* [operator] no reader gets its result split into several sections */
     bool *together;   /* [parameter] it is not split */
 };
 
+/* The way that is asked for. */
+uint32_t pst_ways_asked(const struct ways *ways, const struct pst_op *op);
+/* The name of the way that was chosen: enum pst_way. */
+uint32_t pst_ways_name(const struct ways *ways, uint32_t v);
+/* Errors: a way that is asked for and was not chosen, as it cannot be had. */
+pst_status pst_ways_check_asked(const struct ways *ways, struct pst_error *err);
 /* Has it heads, which may be divided? */
 bool pst_ways_attends(const struct pst_op *op);
 /* Chooses ways by Megatron's pattern. All arrays are zeroed before, and belong to the caller. */
 void pst_ways_choose(struct ways *ways);
-/* The sections, equal and divisible, in which the readers of a tensor in rows of tokens have its
-   heads; n 0: they read it otherwise. */
+/* The sections, divisible, in which the readers of a tensor in rows of tokens have its heads; n 0:
+   they read it otherwise. */
 struct cut pst_ways_exchanged(const struct ways *ways, uint32_t tensor);
 /* Does an operator work row by row on a sequence, each row on its own? However many there are. */
 bool pst_ways_by_row(const struct ways *ways, const struct pst_op *op);

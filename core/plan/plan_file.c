@@ -99,13 +99,52 @@ static void code_format(struct file *f)
     }
 }
 
-static void check_ways(struct file *f, uint32_t ways)
+/* Ways of operators, as struct pst_graph has them; in reading, the first of the file and the first
+   of the graph that are not the same. */
+struct by_name {
+    const char *there, *here;
+};
+
+/* Returns true if there are any. */
+static bool code_by_name(struct file *f, struct by_name *ret_differ)
+{
+    struct pst_codec *c = &f->codec;
+    const struct pst_graph *graph = f->graph;
+    const bool has = pst_codec_has(c, "way", graph->n_by_name > 0);
+    const uint32_t read = has ? pst_codec_array(c, "way") : 0;
+    const uint32_t n = pst_codec_reads(c) ? read : graph->n_by_name;
+
+    for (uint32_t i = 0; i < n; i++) {
+        const char *here = i < graph->n_by_name ? graph->by_name[i] : NULL, *text = here;
+
+        pst_codec_string(c, NULL, &text);
+        if (text == NULL || here == NULL || strcmp(text, here) != 0) {
+            *ret_differ = ret_differ->there == NULL ? (struct by_name){text, here} : *ret_differ;
+        }
+    }
+    if (has) {
+        pst_codec_end(c);
+    }
+    if (n < graph->n_by_name && ret_differ->there == NULL) {
+        ret_differ->here = graph->by_name[n];
+    }
+    return n > 0;
+}
+
+static void check_ways(struct file *f, uint32_t ways, const struct by_name *differ)
 {
     if (ways != f->graph->ways && pst_codec_is_sound(&f->codec)) {
         pst_codec_fail(
             &f->codec, NULL, "parallel",
             "the plan was made with parallel.ways = \"%s\", here it is \"%s\"; plan again",
             pst_ways_names[ways], pst_ways_names[f->graph->ways]);
+    }
+    if ((differ->there != NULL || differ->here != NULL) && pst_codec_is_sound(&f->codec)) {
+        pst_codec_fail(&f->codec, NULL, "parallel",
+                       "the plan was made with another [[parallel.way]], which says %.200s, here "
+                       "%.200s; plan again",
+                       differ->there == NULL ? "nothing" : differ->there,
+                       differ->here == NULL ? "nothing" : differ->here);
     }
 }
 
@@ -116,8 +155,10 @@ static void code_parallel(struct file *f)
     const bool here = f->graph->sequence;
     bool sequence = !pst_codec_reads(c) && here;
     uint32_t ways = pst_codec_reads(c) ? PST_WAYS_AUTO : f->graph->ways;
+    struct by_name differ = {NULL, NULL};
+    bool has_way = false;
 
-    if (pst_codec_has(c, "parallel", f->plan->zero > 0 || sequence)) {
+    if (pst_codec_has(c, "parallel", f->plan->zero > 0 || sequence || f->graph->n_by_name > 0)) {
         pst_codec_object(c, "parallel");
         const bool has_zero = pst_codec_has(c, "zero", f->plan->zero > 0);
         const bool has_sequence = pst_codec_has(c, "sequence", sequence);
@@ -128,6 +169,7 @@ static void code_parallel(struct file *f)
         if (pst_codec_has(c, "ways", ways != PST_WAYS_AUTO)) {
             pst_codec_word(c, "ways", &ways, pst_ways_names, PST_WAYS_AUTO);
         }
+        has_way = code_by_name(f, &differ);
         if (has_zero) {
             pst_codec_uint(c, "zero", &f->plan->zero);
         }
@@ -135,13 +177,15 @@ static void code_parallel(struct file *f)
         if (has_zero && (f->plan->zero < 1 || f->plan->zero > 3) && pst_codec_is_sound(c)) {
             pst_codec_fail(c, "input.unsupported", "parallel",
                            "zero = %u, expected 1, 2 or 3; leave the key out for 0", f->plan->zero);
-        } else if ((has_sequence ? !sequence : !has_zero) && pst_codec_is_sound(c)) {
-            pst_codec_fail(
-                c, "input.unsupported", "parallel",
-                "expected zero = 1, 2 or 3, sequence = true, or both; ways go with sequence");
+        } else if ((has_sequence ? !sequence : !has_zero && !has_way) && pst_codec_is_sound(c)) {
+            pst_codec_fail(c, "input.unsupported", "parallel",
+                           "expected zero = 1, 2 or 3, sequence = true, way, or several of "
+                           "them; ways go with sequence");
         }
+    } else {
+        differ.here = f->graph->n_by_name > 0 ? f->graph->by_name[0] : NULL;
     }
-    check_ways(f, ways);
+    check_ways(f, ways, &differ);
     if (sequence != here && pst_codec_is_sound(c)) {
         pst_codec_fail(c, NULL, "parallel",
                        "the plan was made with parallel.sequence = %s, here it is %s; plan again",

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "graph/split.h"
 #include "host/plugin_host.h"
 #include "host/remark.h"
@@ -30,9 +31,89 @@ static pst_status check_slices(const struct pst_job *job, struct pst_error *err)
                : status;
 }
 
+/* --- ways of operators by name -----------------------------------------------------------------*/
+
+/* The operator that is most like the pattern: by its letters, or as the pattern begins. */
+static const char *nearest_op(const struct pst_graph *graph, const char *pattern)
+{
+    const char **names = pst_alloc(graph->n_ops, sizeof *names), *nearest;
+    char *begin = pst_alloc(strlen(pattern) + 2, 1);
+
+    for (uint32_t v = 0; v < graph->n_ops; v++) {
+        names[v] = graph->ops[v].name;
+    }
+    nearest = pst_nearest(pattern, names, graph->n_ops);
+    for (size_t n = strlen(pattern) + 1; nearest == NULL && n-- > 0;) {
+        memcpy(begin, pattern, n);
+        memcpy(begin + n, "*", 2);
+        for (uint32_t v = 0; v < graph->n_ops && nearest == NULL; v++) {
+            nearest = pst_list_matches(begin, names[v]) ? names[v] : NULL;
+        }
+    }
+    free(begin);
+    free(names);
+    return nearest;
+}
+
+/* Errors: a pattern that names no operator. */
+static pst_status check_patterns(const struct pst_graph *graph, const char *patterns,
+                                 struct pst_error *err)
+{
+    pst_status status = PST_OK;
+    const char *item;
+    size_t length;
+
+    while (status == PST_OK && (item = pst_list_next(&patterns, &length)) != NULL) {
+        char *pattern = pst_strndup(item, length);
+        uint32_t v = 0;
+
+        while (v < graph->n_ops && !pst_list_matches(pattern, graph->ops[v].name)) {
+            v++;
+        }
+        if (v == graph->n_ops) {
+            status = pst_fail(err, PST_ERR_CONFIG, "config.value",
+                              "[[parallel.way]] match = \"%s\" names no operator; the nearest is "
+                              "\"%s\"",
+                              pattern, nearest_op(graph, pattern));
+        }
+        free(pattern);
+    }
+    return status;
+}
+
+/* *ret_asked: as in struct pst_division; the caller frees it. */
+static pst_status read_ways(const struct pst_job *job, const struct pst_graph *whole,
+                            uint8_t **ret_asked, struct pst_error *err)
+{
+    uint8_t *asked = job->n_ways == 0 ? NULL : pst_alloc(whole->n_ops, sizeof *asked);
+    pst_status status = PST_OK;
+
+    *ret_asked = asked;
+    for (uint32_t i = 0; i < job->n_ways; i++) {
+        PST_TRY(status, check_patterns(whole, job->ways[i].match, err));
+    }
+    for (uint32_t v = 0; asked != NULL && v < whole->n_ops; v++) {
+        uint32_t i = 0;
+
+        while (i < job->n_ways && !pst_list_matches(job->ways[i].match, whole->ops[v].name)) {
+            i++;
+        }
+        asked[v] = i < job->n_ways ? (uint8_t)job->ways[i].way : PST_WAY_AUTO;
+    }
+    return pst_config_place(job->config, "parallel", "way", status, err);
+}
+
 /* One device divides nothing. */
 static pst_status check_one(const struct pst_job *job, struct pst_error *err)
 {
+    if (job->n_ways > 0) {
+        return pst_config_place(
+            job->config, "parallel", "way",
+            pst_fail(err, PST_ERR_CONFIG, "config.value",
+                     "[[parallel.way]] divides operators over the parts of a replica, and "
+                     "parallel.tensor is 1; set it to 2 or more, or remove the table"),
+            err);
+    }
     if (job->parallel.ways != PST_WAYS_AUTO) {
         return pst_config_place(
             job->config, "parallel", "ways",
@@ -52,26 +133,38 @@ static pst_status check_one(const struct pst_job *job, struct pst_error *err)
                      err);
 }
 
+/* A key that the config leaves to its default has no place; `tensor` is there. */
+static pst_status split_graph(const struct pst_job *job, struct pst_division *how,
+                              struct pst_graph **graph, struct pst_error *err)
+{
+    const char *key = "tensor";
+    pst_status status = pst_config_place(job->config, "parallel", "ways",
+                                         pst_graph_check_ways(*graph, how, err), err);
+
+    how->ret_key = &key;
+    PST_TRY(status, check_slices(job, err));
+    PST_TRY(status, pst_graph_split(*graph, how, graph, err));
+    status = pst_config_place(job->config, "parallel", key, status, err);
+    return place_error(job, status, err);
+}
+
 pst_status pst_groups_split(const struct pst_job *job, struct pst_graph **graph,
                             struct pst_error *err)
 {
-    const struct pst_division how = {.parts = (uint32_t)job->parallel.tensor,
-                                     .sequence = job->parallel.sequence,
-                                     .ways = job->parallel.ways};
-    struct pst_graph *whole = *graph;
+    struct pst_division how = {.parts = (uint32_t)job->parallel.tensor,
+                               .sequence = job->parallel.sequence,
+                               .ways = job->parallel.ways};
+    uint8_t *asked;
     pst_status status;
 
     if (job->parallel.tensor == 1) {
         return check_one(job, err);
     }
-    status = pst_config_place(job->config, "parallel", "ways",
-                              pst_graph_check_ways(whole, &how, err), err);
-    if (status != PST_OK) {
-        return status;
-    }
-    status = check_slices(job, err);
-    PST_TRY(status, pst_graph_split(whole, &how, graph, err));
-    return place_error(job, status, err);
+    status = read_ways(job, *graph, &asked, err);
+    how.asked = asked;
+    PST_TRY(status, split_graph(job, &how, graph, err));
+    free(asked);
+    return status;
 }
 
 /* --- the cluster -------------------------------------------------------------------------------*/

@@ -54,11 +54,13 @@ enum pst_numeric {
     PST_NUMERIC_TENSOR,   /* parts of a replica */
     PST_NUMERIC_SEQUENCE, /* parallel.sequence */
     PST_NUMERIC_WAYS,     /* parallel.ways, as far as bits depend on it */
+    PST_NUMERIC_WAY,      /* struct pst_graph's by_name: all of a few; PST_CHECKPOINT_NO_WAY */
     PST_NUMERIC_ZERO,     /* PST_CHECKPOINT_SUMMED, if the replicas sum the gradients of each of
                              several micro-batches; else PST_CHECKPOINT_ZERO */
     PST_NUMERICS
 };
 #define PST_CHECKPOINT_ZERO   "0 or 1"
+#define PST_CHECKPOINT_NO_WAY "none"
 #define PST_CHECKPOINT_SUMMED "2 or 3"
 extern const char *const pst_numeric_names[PST_NUMERICS];
 

@@ -25,8 +25,9 @@ enum {
 };
 
 const char *const pst_numeric_names[PST_NUMERICS] = {
-    "device",   "kernels", "dtype", "threads_per_device", "microbatch", "replicas", "tensor",
-    "sequence", "ways",    "zero",
+    "device",     "kernels",  "dtype",  "threads_per_device",
+    "microbatch", "replicas", "tensor", "sequence",
+    "ways",       "way",      "zero",
 };
 
 /* Those of later versions, and what earlier ones had. */
@@ -37,6 +38,7 @@ static const struct later {
     [PST_NUMERIC_TENSOR] = {VERSION_PARTS, "1"},
     [PST_NUMERIC_SEQUENCE] = {VERSION_PARTS, "false"},
     [PST_NUMERIC_WAYS] = {VERSION_PARTS, "auto"},
+    [PST_NUMERIC_WAY] = {VERSION_PARTS, PST_CHECKPOINT_NO_WAY},
     [PST_NUMERIC_ZERO] = {VERSION, PST_CHECKPOINT_ZERO},
 };
 
@@ -420,7 +422,8 @@ static void code_run(struct pst_codec *c, struct pst_manifest *m)
 
         if (later->since == 0 ||
             (m->version >= later->since &&
-             pst_codec_has(c, pst_numeric_names[i], i != PST_NUMERIC_WAYS || differs(m, i)))) {
+             pst_codec_has(c, pst_numeric_names[i],
+                           (i != PST_NUMERIC_WAYS && i != PST_NUMERIC_WAY) || differs(m, i)))) {
             code_text(c, pst_numeric_names[i], &m->numerics[i]);
         } else {
             m->numerics[i] = later->before;

@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "config/config.h"
 #include "graph/split.h"
@@ -287,6 +289,26 @@ static bool sums_each(const struct pst_plan *plan)
     return false;
 }
 
+/* Operators that are divided by name: all, or the first and a hash of all. */
+static const char *ways_by_name(const struct pst_graph *graph, struct pst_arena *arena)
+{
+    struct pst_hasher *hasher = pst_hasher_create();
+    struct pst_hash hash;
+    char text[256] = "", digits[PST_HASH_TEXT];
+
+    for (uint32_t i = 0; i < graph->n_by_name; i++) {
+        pst_text_append(text, sizeof text, "%s%s", i == 0 ? "" : ", ", graph->by_name[i]);
+        pst_hasher_add(hasher, graph->by_name[i], strlen(graph->by_name[i]) + 1);
+    }
+    hash = pst_hasher_end(hasher);
+    pst_hasher_destroy(hasher);
+    if (strlen(text) + 1 < sizeof text) {
+        return graph->n_by_name == 0 ? PST_CHECKPOINT_NO_WAY : pst_arena_strdup(arena, text);
+    }
+    return pst_arena_printf(arena, "%.64s and %u others, xxh3:%s", graph->by_name[0],
+                            graph->n_by_name - 1, pst_hash_text(&hash, digits));
+}
+
 void pst_checkpoint_describe(const struct pst_session *session, uint64_t data_digest,
                              struct pst_arena *arena, struct pst_manifest *ret_manifest)
 {
@@ -326,6 +348,7 @@ void pst_checkpoint_describe(const struct pst_session *session, uint64_t data_di
                      [PST_NUMERIC_TENSOR] = pst_arena_printf(arena, "%u", session->graph->parts),
                      [PST_NUMERIC_SEQUENCE] = session->graph->sequence ? "true" : "false",
                      [PST_NUMERIC_WAYS] = pst_ways_names[session->graph->ways],
+                     [PST_NUMERIC_WAY] = ways_by_name(session->graph, arena),
                      [PST_NUMERIC_ZERO] =
                          sums_each(plan) ? PST_CHECKPOINT_SUMMED : PST_CHECKPOINT_ZERO},
         .partitioner = plan->partitioner != NULL ? plan->partitioner : "",

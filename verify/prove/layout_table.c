@@ -40,6 +40,7 @@ static const char *layout_name(uint32_t layout)
                                         [PST_LAYOUT_NUMBERS] = "numbers of one part's classes",
                                         [PST_LAYOUT_ALL_NUMBERS] = "numbers of all classes",
                                         [PST_LAYOUT_TOKENS] = "split by tokens",
+                                        [PST_LAYOUT_PICKED] = "rows, not yet blocks of heads",
                                         [PST_LAYOUT_SLICED] = "rows, not yet blocks of heads",
                                         [PST_LAYOUT_DEALT] = "rows, not yet blocks of heads",
                                         [PST_LAYOUT_PACKED] = "rows in blocks of heads",
@@ -404,7 +405,8 @@ static uint32_t convert_from(const struct pst_split_walk *w, const struct pst_sp
     case PST_CONVERT_CUT:
         return whole && rows ? PST_LAYOUT_TOKENS : PST_NONE;
     case PST_CONVERT_EXCHANGE:
-        return x->layout == PST_LAYOUT_PACKED ? PST_LAYOUT_SPLIT
+        return x->layout == PST_LAYOUT_PACKED
+                   ? pst_split_columns(x) == last_axis(w, x->of) ? PST_LAYOUT_SPLIT : PST_NONE
                : x->layout == PST_LAYOUT_SPLIT && x->n_sections == 1 && x->padding == 0 && rows
                    ? PST_LAYOUT_RETURNED
                    : PST_NONE;
@@ -424,7 +426,8 @@ static uint32_t convert_from(const struct pst_split_walk *w, const struct pst_sp
 static uint32_t sliced_from(const struct pst_split_walk *w, struct pst_split_place *x)
 {
     const struct pst_form *form = w->op->form;
-    const uint64_t width = last_axis(w, x->of);
+    const uint64_t width =
+        x->layout == PST_LAYOUT_PICKED ? pst_split_columns(x) : last_axis(w, x->of);
     if (x->no_bias || form == NULL || form->rank != 4 || form->dims[1] == 0 ||
         form->dims[1] > PST_BOX_SECTIONS || width % (form->dims[1] * w->parts) != 0) {
         return PST_NONE;
@@ -438,7 +441,7 @@ static uint32_t sliced_from(const struct pst_split_walk *w, struct pst_split_pla
 
 static uint32_t reshaped_from(const struct pst_split_walk *w, struct pst_split_place *x)
 {
-    if (x->layout == PST_LAYOUT_TOKENS) {
+    if (x->layout == PST_LAYOUT_TOKENS || x->layout == PST_LAYOUT_PICKED) {
         return sliced_from(w, x);
     }
     if (x->layout == PST_LAYOUT_TURNED) {
@@ -462,15 +465,54 @@ static bool is_order(const struct pst_form *form, uint32_t rank, const uint8_t *
     return is;
 }
 
+/* Neighbouring columns of rows of tokens, and all rows. */
+static uint32_t picked_from(const struct pst_split_walk *w, struct pst_split_place *x)
+{
+    const struct pst_form *form = w->op->form;
+    const uint64_t width = last_axis(w, x->of);
+    if (x->no_bias || form == NULL || form->rank != 2 || form->from[0] != 0 || form->from[1] != 1 ||
+        form->start[0] != 0 || form->step[0] != 1 || form->step[1] != 1 || form->dims[1] == 0 ||
+        form->dims[1] > width || form->start[1] < 0 ||
+        (uint64_t)form->start[1] > width - form->dims[1]) {
+        return PST_NONE;
+    }
+    x->start = (uint64_t)form->start[1];
+    x->n_sections = 1;
+    x->sections[0] = form->dims[1];
+    return PST_LAYOUT_PICKED;
+}
+
+/* Blocks of neighbouring columns beside each other: block j has all that is part j's. */
+static uint32_t packed_from(const struct pst_split_walk *w, struct pst_split_place *x)
+{
+    for (uint32_t i = 0; i < w->op->n_in; i++) {
+        const struct pst_split_place *next = input_of(w, i);
+        if (next->of != x->of || next->layout != PST_LAYOUT_PACKED || w->op->axis != 0) {
+            return PST_NONE;
+        }
+        for (uint32_t k = 0; i > 0 && k < next->n_sections; k++) {
+            if (x->n_sections == PST_BOX_SECTIONS ||
+                (k == 0 && next->start != x->start + pst_split_columns(x))) {
+                return PST_NONE;
+            }
+            x->sections[x->n_sections++] = next->sections[k];
+        }
+    }
+    return PST_LAYOUT_PACKED;
+}
+
 /* The axis of parts, which is the first, becomes the last but one, or the other way in sections;
    all else stays. */
-static uint32_t ordered_from(const struct pst_split_walk *w, const struct pst_split_place *x)
+static uint32_t ordered_from(const struct pst_split_walk *w, struct pst_split_place *x)
 {
     static const uint8_t dealt[] = {2, 0, 1, 3};
     const uint32_t rank = w->whole->tensors[x->of].rank + 1;
     uint8_t from[PST_MAX_RANK + 1];
     for (uint32_t a = 0; a < rank; a++) {
         from[a] = (uint8_t)(a + 2 < rank ? a + 1 : a + 1 < rank ? 0 : a);
+    }
+    if (x->layout == PST_LAYOUT_TOKENS) {
+        return picked_from(w, x);
     }
     if (x->layout == PST_LAYOUT_SLICED) {
         return is_order(w->op->form, 4, dealt) ? PST_LAYOUT_DEALT : PST_NONE;
@@ -558,6 +600,7 @@ void pst_split_helper(struct pst_split_walk *w)
                        ? convert_from(w, &place)
                    : w->op->kind == PST_OP_RESHAPE ? reshaped_from(w, &place)
                    : w->op->kind == PST_OP_STRIDED ? ordered_from(w, &place)
+                   : w->op->kind == PST_OP_CONCAT  ? packed_from(w, &place)
                                                    : PST_NONE;
     if (place.layout == PST_NONE) {
         pst_split_fault(w, w->op->kind == PST_OP_CONVERT ? "SPLIT2" : "SPLIT1",

@@ -32,17 +32,26 @@ void pst_split_fault(struct pst_split_walk *w, const char *rule, const char *for
 
 /* --- shapes ------------------------------------------------------------------------------------*/
 
+uint64_t pst_split_columns(const struct pst_split_place *place)
+{
+    uint64_t columns = 0;
+    for (uint32_t i = 0; i < place->n_sections; i++) {
+        columns += place->sections[i];
+    }
+    return columns;
+}
+
 /* Dims next to an exchange: t tokens, and an axis of some sections. */
 static uint32_t exchanged_dims(const struct pst_split_walk *w, const struct pst_split_place *place,
                                uint64_t *dims)
 {
     const struct pst_tensor *whole = &w->whole->tensors[place->of];
     const uint64_t n = w->parts, t = whole->dims[0] / n, m = place->n_sections;
-    const uint64_t c = whole->dims[1] / n / m;
-    const uint64_t shapes[][4] = {{t, m, n, c}, {n, t, m, c}, {n * t, m * c},
-                                  {n * t, c},   {n, t, c},    {t, n, c}};
-    static const uint32_t ranks[] = {4, 4, 2, 2, 3, 3};
-    const uint32_t row = place->layout - PST_LAYOUT_SLICED;
+    const uint64_t all = pst_split_columns(place), own = all / n, c = own / m;
+    const uint64_t shapes[][4] = {{t, all},     {t, m, n, c}, {n, t, m, c}, {n * t, own},
+                                  {n * t, own}, {n, t, own},  {t, n, own}};
+    static const uint32_t ranks[] = {2, 4, 4, 2, 2, 3, 3};
+    const uint32_t row = place->layout - PST_LAYOUT_PICKED;
     memcpy(dims, shapes[row], sizeof shapes[row]);
     return ranks[row];
 }
@@ -61,7 +70,7 @@ static uint32_t local_dims(const struct pst_split_walk *w, const struct pst_spli
         return 2;
     }
     memcpy(own, whole->dims, sizeof own);
-    if (layout >= PST_LAYOUT_SLICED && layout <= PST_LAYOUT_TURNED) {
+    if (layout >= PST_LAYOUT_PICKED && layout <= PST_LAYOUT_TURNED) {
         return exchanged_dims(w, place, dims);
     }
     if (layout >= PST_LAYOUT_SPLIT && rank > 0) {

@@ -16,10 +16,12 @@ enum pst_layout {
     PST_LAYOUT_NUMBERS, /* sums of each row of logits over the classes of one part */
     PST_LAYOUT_ALL_NUMBERS, /* the sums of all parts, one after the other */
     PST_LAYOUT_TOKENS,      /* its n-th of the first axis, and of the gradient */
-    /* On the way from rows of tokens to an exchange, from t, sections parts c: */
+    /* On the way from rows of tokens to an exchange, from t, sections parts c; of all of the last
+       axis or of neighbouring columns: */
+    PST_LAYOUT_PICKED, /* t, some columns */
     PST_LAYOUT_SLICED, /* t, sections, parts, c */
     PST_LAYOUT_DEALT,  /* parts, t, sections, c */
-    PST_LAYOUT_PACKED, /* parts t, sections c: a block for each part */
+    PST_LAYOUT_PACKED, /* parts t, sections c: a block for each part; sections may be unequal */
     /* On the way from an exchange to rows of tokens: */
     PST_LAYOUT_RETURNED, /* parts t, c: a block of each part */
     PST_LAYOUT_LAID,     /* parts, t, c */
@@ -41,6 +43,7 @@ struct pst_split_place {
     bool no_bias;        /* the bias of its layer, which counts once, is not added yet */
     uint32_t n_sections; /* split: of the whole axis */
     uint64_t sections[PST_BOX_SECTIONS];
+    uint64_t start;   /* picked to packed: the column of the whole where its sections begin */
     uint64_t padding; /* split: places beyond the whole axis, on the last parts */
 };
 
@@ -58,6 +61,8 @@ void pst_split_fault(struct pst_split_walk *w, const char *rule, const char *for
     __attribute__((format(printf, 3, 4)));
 /* Notes what a tensor is; SPLIT2: it has not the shape of that. */
 void pst_split_place(struct pst_split_walk *w, uint32_t tensor, struct pst_split_place place);
+/* Columns of the whole that its sections have together. */
+uint64_t pst_split_columns(const struct pst_split_place *place);
 /* SPLIT1: the parameter is not that of the whole. NULL: there is none in either. */
 const struct pst_parameter *pst_split_param(struct pst_split_walk *w, uint32_t slot);
 

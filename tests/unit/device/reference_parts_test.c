@@ -9,12 +9,15 @@
 
 #include <math.h>
 
+#include "base/memory.h"
+#include "base/text.h"
 #include "device/cpu/reference/reference.h"
 #include "exec/device.h"
 #include "graph/draft.h"
 #include "graph/split.h"
 #include "prove/internal.h"
 #include "random.h"
+#include "random_parts.h"
 
 enum { SAMPLES = 2, MOST_PARTS = 8 };
 
@@ -442,7 +445,7 @@ static void compare(const struct machine *whole, const struct machine *split, co
 
 /* Graphs with these, so that none is missed. */
 static struct {
-    uint32_t tables, heads, tied, padded, scattered;
+    uint32_t tables, heads, tied, padded, scattered, grouped;
 } met;
 
 static void note_vocabulary(const struct pst_graph *graph)
@@ -453,6 +456,7 @@ static void note_vocabulary(const struct pst_graph *graph)
     for (uint32_t v = 0; v < graph->n_ops; v++) {
         const struct pst_op *op = &graph->ops[v];
 
+        met.grouped += op->kind == PST_OP_CONCAT; /* before an exchange */
         if (op->kind == PST_OP_EMBEDDING && op->classes > 0) {
             const struct pst_op *next = &graph->ops[v + 1];
 
@@ -659,15 +663,53 @@ TEST(rows_everywhere)
     check_rows("llama", "layers=1 dim=16 heads=4 ff=16 context=6 vocab=12 experts=4", 2, 8);
 }
 
-/* Two exchanges in a block in place of a join and a cut. */
+/* Two exchanges in a block in place of a join and a cut. Queries of groups go beside keys and
+   values, in the same exchange. */
 TEST(exchanges)
 {
     struct pst_division how = {.parts = 2, .ways = PST_WAYS_ULYSSES};
 
     check_split("gpt", "layers=2 dim=16 heads=4 context=6 vocab=12", &how, 8);
     check_split("llama", "layers=2 dim=16 heads=4 ff=22 context=8 vocab=12 qk_norm=true", &how, 7);
+    check_split("llama", "layers=2 dim=16 heads=8 kv_heads=2 ff=22 context=8 vocab=12 qk_norm=true",
+                &how, 7);
+    check_split("llama", "layers=1 dim=32 heads=4 kv_heads=2 ff=22 context=6 vocab=12 window=3",
+                &how, 5);
     how.parts = 4;
     check_split("gpt", "layers=2 dim=16 heads=4 context=8 vocab=13 dropout=0.3", &how, 8);
+    check_split("llama", "layers=1 dim=32 heads=12 kv_heads=4 head_dim=2 ff=22 context=8 vocab=12",
+                &how, 5);
+}
+
+static void check_asked(const char *settings, const char *patterns, enum pst_way way, bool sequence,
+                        uint32_t converts)
+{
+    struct pst_graph *whole = make_whole("gpt", settings);
+    struct pst_division how = {.parts = 2, .sequence = sequence};
+    uint8_t *asked = pst_alloc(whole->n_ops, sizeof *asked);
+
+    for (uint32_t v = 0; v < whole->n_ops; v++) {
+        asked[v] = pst_list_matches(patterns, whole->ops[v].name) ? way : PST_WAY_AUTO;
+    }
+    pst_graph_destroy(whole);
+    how.asked = asked;
+    check_split("gpt", settings, &how, converts);
+    free(asked);
+}
+
+/* Of 11 conversions whole layers lose a pair a block, a whole block two, and a whole loss those of
+   the vocabulary, as head and table share a matrix. Rows are cut and joined where there are no
+   others, and need nothing where there are. Columns that nobody reads by rows are joined. */
+TEST(ways_by_name)
+{
+    static const char gpt[] = "layers=2 dim=16 heads=4 context=6 vocab=12";
+
+    check_asked(gpt, "h.*.mlp.*", PST_WAY_WHOLE, false, 7);
+    check_asked(gpt, "h.1.*", PST_WAY_WHOLE, false, 7);
+    check_asked(gpt, "loss", PST_WAY_WHOLE, false, 8);
+    check_asked(gpt, "h.0.mlp.c_proj", PST_WAY_COLUMN, false, 11);
+    check_asked(gpt, "h.0.mlp.c_*", PST_WAY_ROWS, false, 11);
+    check_asked(gpt, "h.*.mlp.*", PST_WAY_ROWS, true, 8);
 }
 
 /* GPT-2's vocabulary on eight parts: 6,283 columns each, of which the last part has 7 too many. A
@@ -710,233 +752,6 @@ TEST(what_cannot_be_split)
 
 /* --- random graphs -----------------------------------------------------------------------------*/
 
-enum { ROWS = 24, MOST_TENSORS = 40 };
-
-struct draft {
-    struct pst_graph_builder *b;
-    uint64_t seed;
-    uint32_t tensors[MOST_TENSORS], n; /* [ROWS, C] each */
-    uint32_t shared;                   /* a matrix that several layers use; PST_NONE: not yet */
-    uint32_t classes, table;           /* PST_NONE: x are no tokens */
-    uint32_t n_names;
-};
-
-static uint32_t drawn(struct draft *d, uint32_t n)
-{
-    return (uint32_t)(next_random(&d->seed) % n);
-}
-
-static uint64_t width_of(const struct draft *d, uint32_t tensor)
-{
-    return d->b->tensors[tensor].dims[d->b->tensors[tensor].rank - 1];
-}
-
-static const char *new_name(struct draft *d, const char *kind)
-{
-    return pst_arena_printf(&d->b->arena, "%s%u", kind, d->n_names++);
-}
-
-static uint32_t add_op(struct draft *d, struct pst_op op, uint32_t n_in, uint32_t x, uint32_t z)
-{
-    const uint32_t in[2] = {x, z};
-    uint32_t y;
-
-    op.name = new_name(d, "op");
-    op.in = in;
-    op.n_in = n_in;
-    y = pst_graph_add(d->b, &op);
-    assert_ok(pst_graph_failure(d->b, &(struct pst_error){0}), &d->b->error);
-    return d->tensors[d->n++] = y;
-}
-
-static uint32_t add_param(struct draft *d, uint32_t rank, uint64_t rows, uint64_t columns)
-{
-    return pst_graph_param(d->b, new_name(d, "p"), rank, (const uint64_t[2]){rows, columns},
-                           PST_INIT_ZERO, 0, false);
-}
-
-static uint32_t add_layer(struct draft *d, uint32_t x, uint64_t out)
-{
-    const uint64_t in = width_of(d, x);
-    const bool transposed = drawn(d, 4) == 0, square = in == 24 && out == 24;
-    uint32_t param[2] = {PST_NONE, drawn(d, 2) ? add_param(d, 1, out, 0) : PST_NONE};
-
-    if (square && d->shared != PST_NONE && drawn(d, 2)) {
-        param[0] = d->shared;
-    } else {
-        param[0] = add_param(d, 2, transposed ? out : in, transposed ? in : out);
-        d->shared = square ? param[0] : d->shared;
-    }
-    return add_op(d,
-                  (struct pst_op){.kind = PST_OP_LINEAR,
-                                  .act = drawn(d, 3) == 0 ? 1 + drawn(d, 2) : 0,
-                                  .transposed = transposed,
-                                  .n_param = 2,
-                                  .param = param},
-                  1, x, 0);
-}
-
-static uint32_t add_norm(struct draft *d, uint32_t x)
-{
-    const uint32_t param[2] = {add_param(d, 1, width_of(d, x), 0),
-                               add_param(d, 1, width_of(d, x), 0)};
-
-    return add_op(
-        d, (struct pst_op){.kind = PST_OP_LAYERNORM, .n_param = 2, .param = param, .eps = 1e-5f}, 1,
-        x, 0);
-}
-
-/* Packed or from two sequences, with or without rotation, a window, a scale. */
-static uint32_t add_attention(struct draft *d, uint32_t x, uint32_t z)
-{
-    const uint32_t heads = 1u << drawn(d, 4), keys = heads > 1 ? heads >> drawn(d, 2) : 1;
-    const uint32_t depth = 2 << drawn(d, 2);
-    const bool packed = drawn(d, 3) > 0;
-    struct pst_op op = {.kind = PST_OP_ATTENTION,
-                        .heads = heads,
-                        .kv_heads = keys,
-                        .causal = packed && drawn(d, 2)};
-
-    x = add_layer(d, x, (uint64_t)depth * (heads + (packed ? 2 * keys : 0)));
-    if (packed && drawn(d, 2)) {
-        x = add_op(d,
-                   (struct pst_op){.kind = PST_OP_ROTARY,
-                                   .heads = heads + keys,
-                                   .head_dim = depth,
-                                   .rope = {.theta = 100.0f}},
-                   1, x, 0);
-    }
-    return add_op(d, op, packed ? 1 : 2, x,
-                  packed ? 0 : add_layer(d, z, (uint64_t)depth * 2 * keys));
-}
-
-static uint64_t drawn_width(struct draft *d)
-{
-    static const uint64_t widths[] = {8, 12, 24, 24, 24, 48, 30, 512};
-
-    return widths[drawn(d, drawn(d, 4) ? 7 : 8)];
-}
-
-static void add_some(struct draft *d)
-{
-    const uint32_t x = d->tensors[d->n - 1 - drawn(d, d->n < 4 ? d->n : 4)];
-    const uint32_t z = d->tensors[drawn(d, d->n)];
-    uint32_t y;
-
-    switch (drawn(d, 8)) {
-    case 7:
-        y = add_layer(d, x, 24 << drawn(d, 3));
-        y = add_op(d, (struct pst_op){.kind = PST_OP_DROPOUT, .p = 0.4f}, 1, y, 0);
-        add_layer(d, y, drawn_width(d));
-        break;
-    case 0:
-        add_norm(d, x);
-        break;
-    case 1:
-        add_attention(d, x, z);
-        break;
-    case 2:
-        y = add_layer(d, x, 2 * drawn_width(d));
-        add_op(d, (struct pst_op){.kind = PST_OP_GLU, .act = PST_ACT_SILU}, 1, y, 0);
-        break;
-    case 3:
-        y = add_layer(d, x, width_of(d, z));
-        add_op(d, (struct pst_op){.kind = PST_OP_ADD, .p = drawn(d, 2) ? 0.25f : 0}, 2, y, z);
-        break;
-    case 4:
-        add_op(d, (struct pst_op){.kind = PST_OP_ACT, .act = 1 + drawn(d, 3)}, 1, x, 0);
-        break;
-    default:
-        add_layer(d, x, drawn_width(d));
-        break;
-    }
-}
-
-/* Tokens, or what they would become. */
-static uint32_t draw_input(struct draft *d)
-{
-    const uint64_t rows = ROWS, shape[2] = {ROWS, 24};
-    uint32_t param[2];
-
-    if (drawn(d, 2)) {
-        return pst_graph_input(d->b, "x", PST_FIELD_X, PST_F64, 2, shape);
-    }
-    param[0] = d->table = add_param(d, 2, d->classes, 24);
-    param[1] = drawn(d, 2) ? add_param(d, 2, ROWS, 24) : PST_NONE;
-    return add_op(
-        d,
-        (struct pst_op){
-            .kind = PST_OP_EMBEDDING, .n_param = 2, .param = param, .padding = drawn(d, 3) == 0},
-        1, pst_graph_input(d->b, "x", PST_FIELD_X, PST_I32, 1, &rows), 0);
-}
-
-/* One of classes, maybe tied to the table. */
-static uint32_t add_head(struct draft *d, uint32_t x)
-{
-    const bool tied = d->table != PST_NONE && width_of(d, x) == 24 && drawn(d, 4) > 0;
-    const uint32_t param[2] = {tied ? d->table : add_param(d, 2, width_of(d, x), d->classes),
-                               drawn(d, 2) ? add_param(d, 1, d->classes, 0) : PST_NONE};
-
-    return add_op(
-        d, (struct pst_op){.kind = PST_OP_LINEAR, .transposed = tied, .n_param = 2, .param = param},
-        1, x, 0);
-}
-
-/* Tensors without a reader become logits, which are added up, or are added up for one head. */
-static struct pst_graph *draw_graph(uint64_t seed)
-{
-    struct draft d = {.seed = seed, .shared = PST_NONE, .table = PST_NONE};
-    const uint64_t rows = ROWS;
-    struct pst_graph *graph = NULL;
-    struct pst_error err = {0};
-    uint32_t targets, logits = PST_NONE, n;
-    bool one;
-
-    assert_ok(pst_graph_builder_create("random", PST_F64, &d.b, &err), &err);
-    d.classes = drawn(&d, 3) ? 3 + drawn(&d, 30) : 8 + 8 * drawn(&d, 4);
-    d.n = 0;
-    d.tensors[0] = draw_input(&d);
-    d.tensors[0] = d.table != PST_NONE && drawn(&d, 2) ? add_norm(&d, d.tensors[0]) : d.tensors[0];
-    d.n = 1;
-    targets = pst_graph_input(d.b, "targets", PST_FIELD_TARGET, PST_I32, 1, &rows);
-    add_layer(&d, d.tensors[0], 24);
-    for (n = 2 + drawn(&d, 6); n > 0 && d.n < MOST_TENSORS - 12; n--) {
-        pst_graph_layer(d.b, d.n);
-        add_some(&d);
-    }
-    n = d.n;
-    one = drawn(&d, 2);
-    for (uint32_t t = 0; t < n; t++) {
-        bool read = false;
-
-        for (uint32_t v = 0; v < d.b->n_ops; v++) {
-            for (uint32_t i = 0; i < d.b->ops[v].n_in; i++) {
-                read = read || d.b->ops[v].in[i] == d.tensors[t];
-            }
-        }
-        if (!read && d.n < MOST_TENSORS - 1) {
-            const uint32_t y = one ? add_layer(&d, d.tensors[t], 24) : add_head(&d, d.tensors[t]);
-
-            logits = logits == PST_NONE
-                         ? y
-                         : add_op(&d, (struct pst_op){.kind = PST_OP_ADD}, 2, logits, y);
-        }
-    }
-    if (one) {
-        logits = add_head(&d, drawn(&d, 2) ? add_norm(&d, logits) : logits);
-    }
-    assert_ok(pst_graph_finish(d.b,
-                               add_op(&d,
-                                      (struct pst_op){.kind = PST_OP_CROSS_ENTROPY,
-                                                      .smoothing = drawn(&d, 2) ? 0.1f : 0,
-                                                      .z_loss = drawn(&d, 2) ? 0.01f : 0},
-                                      2, logits, targets),
-                               logits, &graph, &err),
-              &err);
-    pst_graph_builder_destroy(d.b);
-    return graph;
-}
-
 TEST(random_graphs)
 {
     const char *asked = getenv("PENSTOCK_PARTS_GRAPHS");
@@ -962,9 +777,65 @@ TEST(random_graphs)
         n_split++;
         converts += compare_graphs(draw_graph(round + 1), graph, name);
     }
-    print_message("%u of %u split, %u conversions; %u heads, %u tables, %u padded, %u scattered\n",
-                  n_split, rounds, converts, met.heads, met.tables, met.padded, met.scattered);
+    print_message(
+        "%u of %u split, %u conversions; %u heads, %u tables, %u padded, %u scattered, %u "
+        "grouped\n",
+        n_split, rounds, converts, met.heads, met.tables, met.padded, met.scattered, met.grouped);
     assert_true(n_split > rounds / 3 && converts > 2 * n_split);
     assert_true(met.heads > n_split / 5 && met.tables > n_split / 20 && met.tied == met.tables);
     assert_true(met.padded > met.tables / 5 && met.scattered > met.tables / 20);
+    assert_true(met.grouped > n_split / 500);
+}
+
+/* Any operator may be asked for whole; those that work row by row for rows, linear ones for
+   columns, too. */
+static void draw_ways(const struct pst_graph *whole, uint64_t seed, uint8_t *asked)
+{
+    for (uint32_t v = 0; v < whole->n_ops; v++) {
+        const uint32_t kind = whole->ops[v].kind;
+        const bool linear = kind == PST_OP_LINEAR && whole->ops[v].out[0] != whole->logits;
+        const bool by_row = linear || kind == PST_OP_LAYERNORM || kind == PST_OP_ADD ||
+                            kind == PST_OP_GLU || kind == PST_OP_ACT;
+        const uint64_t drawn = next_random(&seed) % 8;
+
+        asked[v] = drawn == 0             ? PST_WAY_WHOLE
+                   : drawn == 1 && by_row ? PST_WAY_ROWS
+                   : drawn == 2 && linear ? PST_WAY_COLUMN
+                                          : PST_WAY_AUTO;
+    }
+}
+
+TEST(random_ways)
+{
+    const char *rounds_asked = getenv("PENSTOCK_PARTS_GRAPHS");
+    const uint32_t rounds = rounds_asked != NULL ? (uint32_t)strtoul(rounds_asked, NULL, 10) : 1000;
+    static const uint32_t ways[] = {PST_WAYS_AUTO, PST_WAYS_ROWS, PST_WAYS_ULYSSES};
+    uint32_t n_split = 0, n_named = 0;
+
+    for (uint32_t round = 0; round < rounds; round++) {
+        struct pst_graph *graph = NULL, *whole = draw_graph(round + 1);
+        uint8_t *asked = pst_alloc(whole->n_ops, sizeof *asked);
+        struct pst_error err = {0};
+        const struct pst_division how = {.parts = 2u << round % 2,
+                                         .sequence = round / 2 % 2,
+                                         .ways = ways[round / 4 % 3],
+                                         .asked = asked};
+        char name[32];
+        pst_status status;
+
+        draw_ways(whole, round + 1, asked);
+        status = pst_graph_split(whole, &how, &graph, &err);
+        free(asked);
+        if (status != PST_OK) {
+            assert_string_equal(err.kind, "config.value");
+            pst_graph_destroy(whole);
+            continue;
+        }
+        n_split++;
+        n_named += graph->n_by_name > 0;
+        snprintf(name, sizeof name, "seed %u", round + 1);
+        compare_graphs(draw_graph(round + 1), graph, name);
+    }
+    print_message("%u of %u split, %u with operators by name\n", n_split, rounds, n_named);
+    assert_true(n_split > rounds / 3 && n_named > n_split / 2);
 }

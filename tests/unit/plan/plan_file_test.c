@@ -348,7 +348,7 @@ static const struct damage damages_of_parts[] = {
     {VERSIONS, VERSIONS ",\"parallel\":{\"zero\":\"2\"}", "input.syntax", "parallel.zero"},
     {VERSIONS, VERSIONS ",\"parallel\":{\"zero\":-1}", "input.syntax", "parallel.zero"},
     {VERSIONS, VERSIONS ",\"parallel\":{}", "input.unsupported",
-     "expected zero = 1, 2 or 3, sequence = true, or both"},
+     "expected zero = 1, 2 or 3, sequence = true, way, or several of them"},
 };
 
 TEST(refusals_of_parts)

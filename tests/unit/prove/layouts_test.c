@@ -66,6 +66,29 @@ static void change_params(const struct pst_graph *graph, const struct pst_op *op
 
 /* --- what an operator is -----------------------------------------------------------------------*/
 
+/* What puts columns of queries, keys and values in order before an exchange. */
+static void change_columns(const struct pst_graph *graph, struct pst_op *op)
+{
+    const struct pst_op kept = *op;
+
+    if (op->kind == PST_OP_CONCAT) {
+        op->axis = 1;
+        expect_refused(graph, "the axis", op->name);
+        *op = kept;
+        op->n_in--; /* fewer columns than an exchange has */
+        expect_refused(graph, "the number of inputs", op->name);
+        *op = kept;
+    }
+    if (op->kind == PST_OP_STRIDED && op->form->rank == 2) {
+        int64_t *start = (int64_t *)&op->form->start[1];
+        const int64_t place = *start;
+
+        *start += place > 0 ? -1 : 1;
+        expect_refused(graph, "the columns", op->name);
+        *start = place;
+    }
+}
+
 static void change_attributes(const struct pst_graph *graph, struct pst_op *op)
 {
     const struct pst_op kept = *op;
@@ -231,6 +254,7 @@ static void check_division(const char *model, const char *settings, const struct
         change_inputs(graph, &graph->ops[v]);
         change_params(graph, &graph->ops[v]);
         change_attributes(graph, &graph->ops[v]);
+        change_columns(graph, &graph->ops[v]);
         change_owner(graph, v);
     }
     for (uint32_t t = 0; t < graph->n_tensors; t++) {
@@ -308,4 +332,17 @@ TEST(exchanges)
 
     check_division("gpt", GPT " dropout=0.1", &how);
     check_division("llama", "layers=1 dim=32 heads=4 context=8 vocab=11 ff=24 qk_norm=true", &how);
+    check_division("llama", LLAMA " qk_norm=true", &how);
+}
+
+/* Every fourth operator is whole, and what reads it and what it reads is as it would be. */
+TEST(ways_by_name)
+{
+    static uint8_t asked[64];
+    const struct pst_division how = {.parts = 2, .sequence = true, .asked = asked};
+
+    for (size_t v = 1; v < sizeof asked; v += 4) {
+        asked[v] = PST_WAY_WHOLE;
+    }
+    check_division("gpt", GPT, &how);
 }
