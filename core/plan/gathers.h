@@ -15,6 +15,12 @@
 
 enum { PST_GATHERED_BUCKETS = 2 };
 
+/* How many meetings of replicas a pass has open at most: gathers, and one sum. */
+static inline uint32_t pst_gathers_open(const struct pst_plan *plan)
+{
+    return plan->prefetch + 2;
+}
+
 /* Tells which buckets a pass has gathered so far. One thread. */
 struct pst_gathers {
     const struct pst_plan *plan;

@@ -374,6 +374,7 @@ pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_g
     twin->optimizer_slots = plan->optimizer_slots;
     twin->copies = plan->copies;
     twin->zero = plan->zero;
+    twin->prefetch = plan->prefetch;
     twin->version_rule = plan->version_rule; /* what lives all the time is the same */
     twin->deferred_step = plan->deferred_step;
     twin->kept_output = graph->logits;
