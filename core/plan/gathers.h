@@ -13,7 +13,7 @@
 
 #include "plan/plan.h"
 
-enum { PST_GATHERED_BUCKETS = 2 };
+enum { PST_GATHERED_BUCKETS = 2, PST_MOST_PREFETCH = 8 };
 
 /* How many meetings of replicas a pass has open at most: gathers, and one sum. */
 static inline uint32_t pst_gathers_open(const struct pst_plan *plan)
@@ -48,5 +48,8 @@ bool pst_scatters_layer(const struct pst_plan *plan, const struct pst_graph *gra
 /* The replicas of the stage sum the gradients of the parameter with others of its layer. */
 bool pst_scatters_in_layer(const struct pst_plan *plan, const struct pst_graph *graph,
                            uint32_t stage, uint32_t parameter);
+/* Bytes of those of nodes [first, end). */
+uint64_t pst_scatters_layer_bytes(const struct pst_plan *plan, const struct pst_graph *graph,
+                                  uint32_t stage, uint32_t first, uint32_t end);
 
 #endif

@@ -171,26 +171,6 @@ uint64_t pst_plan_scatter_ns(const struct pst_plan *plan, const struct pst_cost_
                             far);
 }
 
-/* Bytes of the gradients of a layer that are summed at once. */
-static uint64_t layer_bytes(const struct pst_plan *plan, const struct pst_graph *graph,
-                            uint32_t stage, uint32_t first, uint32_t end)
-{
-    uint64_t bytes = 0;
-
-    for (uint32_t n = first; n < end; n++) {
-        const struct pst_op *op = &graph->ops[plan->stages[stage].nodes[n]];
-
-        for (uint32_t i = 0; i < op->n_param; i++) {
-            const uint32_t p = op->param[i];
-
-            bytes += p != PST_NONE && pst_scatters_in_layer(plan, graph, stage, p)
-                         ? graph->params[p].elems * sizeof(float)
-                         : 0;
-        }
-    }
-    return bytes;
-}
-
 uint64_t pst_plan_node_scatter_ns(const struct pst_plan *plan, const struct pst_graph *graph,
                                   const struct pst_cost_model *cost, uint32_t stage, uint32_t node)
 {
@@ -209,7 +189,8 @@ uint64_t pst_plan_node_scatter_ns(const struct pst_plan *plan, const struct pst_
     }
     if (plan->zero >= 2 && pst_scatters_layer(plan, graph, stage, node, &end)) {
         ns = pst_sat_add_ns(
-            ns, pst_plan_scatter_ns(plan, cost, stage, layer_bytes(plan, graph, stage, node, end)));
+            ns, pst_plan_scatter_ns(plan, cost, stage,
+                                    pst_scatters_layer_bytes(plan, graph, stage, node, end)));
     }
     return ns;
 }
