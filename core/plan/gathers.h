@@ -15,6 +15,12 @@
 
 enum { PST_GATHERED_BUCKETS = 2, PST_MOST_PREFETCH = 8 };
 
+/* plan->prefetch of a job: without gathers all that counts is whether sums go on beside kernels. */
+static inline uint32_t pst_gathers_prefetch(int64_t zero, int64_t prefetch)
+{
+    return zero >= 3 ? (uint32_t)prefetch : zero == 2 && prefetch > 0;
+}
+
 /* How many meetings of replicas a pass has open at most: gathers, and one sum. */
 static inline uint32_t pst_gathers_open(const struct pst_plan *plan)
 {
