@@ -171,8 +171,9 @@ uint64_t pst_plan_scatter_ns(const struct pst_plan *plan, const struct pst_cost_
                             far);
 }
 
-uint64_t pst_plan_node_scatter_ns(const struct pst_plan *plan, const struct pst_graph *graph,
-                                  const struct pst_cost_model *cost, uint32_t stage, uint32_t node)
+/* Those directly after W of a node. */
+static uint64_t node_scatter_ns(const struct pst_plan *plan, const struct pst_graph *graph,
+                                const struct pst_cost_model *cost, uint32_t stage, uint32_t node)
 {
     const struct pst_op *of = &graph->ops[plan->stages[stage].nodes[node]];
     uint64_t ns = 0;
@@ -201,7 +202,7 @@ uint64_t pst_plan_stage_scatter_ns(const struct pst_plan *plan, const struct pst
     uint64_t ns = 0;
 
     for (uint32_t n = 0; plan->zero >= 2 && n < plan->stages[stage].n_nodes; n++) {
-        ns = pst_sat_add_ns(ns, pst_plan_node_scatter_ns(plan, graph, cost, stage, n));
+        ns = pst_sat_add_ns(ns, node_scatter_ns(plan, graph, cost, stage, n));
     }
     return ns;
 }

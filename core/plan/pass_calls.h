@@ -33,11 +33,7 @@ void pst_pass_calls_init(const struct pst_plan_stage *stage, const struct pst_gr
    each of which has its piece of the sum. */
 uint64_t pst_plan_scatter_ns(const struct pst_plan *plan, const struct pst_cost_model *cost,
                              uint32_t stage, uint64_t bytes);
-/* That of all such sums directly after W of a node of the stage (gathers.h). */
-uint64_t pst_plan_node_scatter_ns(const struct pst_plan *plan, const struct pst_graph *graph,
-                                  const struct pst_cost_model *cost, uint32_t stage, uint32_t node);
-/* That of all nodes: of W or BW of a micro-batch, where these come in the order of their sums.
- */
+/* That of all sums of a W or BW, for one micro-batch (gathers.h). */
 uint64_t pst_plan_stage_scatter_ns(const struct pst_plan *plan, const struct pst_graph *graph,
                                    const struct pst_cost_model *cost, uint32_t stage);
 
