@@ -39,6 +39,7 @@ struct pst_job_parallel {
     uint32_t ways;     /* enum pst_ways: auto | megatron | ulysses | rows */
     uint32_t gathered; /* enum: replay | keep */
     int64_t zero;      /* stage of ZeRO */
+    int64_t prefetch;  /* plan->prefetch, where zero is 2 or 3 */
 };
 
 /* Operators that are divided in another way: the first that matches counts. */

@@ -68,6 +68,10 @@ static const struct pst_param parallel_rows[] = {
         "of that piece alone (ZeRO 1); 2: and accumulates the gradients of that piece alone "
         "(ZeRO 2); 3: and keeps that piece of the weights alone; passes gather the others "
         "(ZeRO 3)."),
+    ROW(parallel, prefetch, INT, "1", "0..8",
+        "With zero = 3: layers whose weights passes gather ahead of the one that they read, while "
+        "they compute. 0: passes wait for every gather, and with zero = 2, too, for every sum of "
+        "gradients, at once, which takes the least memory (docs/parallel.md)."),
 };
 
 static const struct pst_param way_rows[] = {

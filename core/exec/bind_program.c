@@ -238,7 +238,7 @@ static pst_status bind_call(struct exec_rank *rank, struct exec_list *list, uint
                         from->first_sample, from->samples, batch);
     }
     list->has_loss |= from->kind == PST_C_LOSS && part == 0; /* all parts have the same */
-    if (from->kind == PST_C_SCATTER || from->kind == PST_C_GATHER) {
+    if (from->kind >= PST_C_SCATTER) {
         exec_bind_replicas(rank, list, index);
     }
     if (from->kind != PST_C_KERNEL) {

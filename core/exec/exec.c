@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/util.h"
+#include "plan/gathers.h"
 
 #define DEFAULT_STALL_NS 600000000000u
 
@@ -268,18 +269,20 @@ static void log_note(const char *text)
 static pst_status open_transport(struct pst_exec *exec, struct pst_error *err)
 {
     const struct pst_exec_config *config = &exec->config;
-    struct pst_transport_config transport = {.n_ranks = exec->n_ranks,
-                                             .max_requests = most_parts(config),
-                                             .max_meetings = most_meetings(config),
-                                             .stall_ns = exec->stall_ns,
-                                             .doing = exec_doing,
-                                             .doing_context = exec,
-                                             .meets = exec_meets,
-                                             .meets_context = exec,
-                                             .edges = config->edges,
-                                             .note = log_note,
-                                             .device = config->device,
-                                             .devices = exec->devices};
+    struct pst_transport_config transport = {
+        .n_ranks = exec->n_ranks,
+        .max_requests = most_parts(config),
+        .max_meetings = most_meetings(config),
+        .max_rows = config->plan->zero > 1 ? pst_gathers_open(config->plan) : 0,
+        .stall_ns = exec->stall_ns,
+        .doing = exec_doing,
+        .doing_context = exec,
+        .meets = exec_meets,
+        .meets_context = exec,
+        .edges = config->edges,
+        .note = log_note,
+        .device = config->device,
+        .devices = exec->devices};
     struct pst_transport_times times;
     struct pst_transport_memory memory;
 

@@ -31,11 +31,13 @@ struct exec_instr {
     struct exec_visit *visit; /* of what is posted: that it was posted in; NULL: not recorded */
 };
 
-/* A call in which the parts of a replica meet (graph/split.h), or replicas: SCATTER, GATHER. */
+/* A call in which the parts of a replica meet (graph/split.h), or replicas: SCATTER, GATHER, WAIT,
+   ADD. */
 struct exec_parts {
     struct pst_meeting meeting;
-    const void *own;     /* what the rank brings, sample by sample; SCATTER: its piece of the sum,
-                            which without a meeting the SCATTERs before it have made */
+    pst_request request;             /* of the meeting */
+    const struct exec_parts *posted; /* WAIT: by which call */
+    const void *own;     /* what the rank brings, sample by sample; ADD: its piece of the sum */
     const void **brings; /* GATHER: [part] likewise; NULL: another member brings it */
     uint32_t me;         /* which member it is */
 };
@@ -47,10 +49,10 @@ struct exec_list {
     const struct pst_program *program;
     struct exec_instr *instrs;     /* all sections, as in the program */
     struct pst_kernel_call *calls; /* of kernels; operands of others are looked up when they run */
-    const struct exec_parts **parts; /* [call] NULL: nobody meets in it */
-    pst_request *requests;           /* [part of the program] */
-    struct exec_copy *copies;        /* NULL: it has none */
-    uint32_t *open;                  /* [bucket] first instruction, PST_NONE: nothing is open */
+    struct exec_parts **parts;     /* [call] NULL: nobody meets in it */
+    pst_request *requests;         /* [part of the program] */
+    struct exec_copy *copies;      /* NULL: it has none */
+    uint32_t *open;                /* [bucket] first instruction, PST_NONE: nothing is open */
     bool has_loss;
     uint64_t *workspace_end; /* [section] in the arena: of the highest workspace a kernel gets */
     const void **output;     /* [section] evaluation: the kept tensor, where it is here */
@@ -76,7 +78,7 @@ void exec_kernels_destroy(struct exec_rank *rank);
    rank. */
 const struct pst_meeting *exec_bind_meeting(struct exec_rank *rank, const struct pst_instr *instr,
                                             const struct pst_program_meeting *from);
-/* sums.c: that of a SCATTER or GATHER. */
+/* sums.c: that of a SCATTER or GATHER, or what is done with it: WAIT, ADD. */
 void exec_bind_replicas(struct exec_rank *rank, struct exec_list *list, uint32_t call);
 /* sums.c: the meeting of a call of this stage; it lives as long as the rank. */
 pst_status exec_bind_parts(struct exec_rank *rank, struct exec_list *list,

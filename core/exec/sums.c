@@ -72,46 +72,44 @@ static void bind_brings(struct exec_rank *rank, const struct pst_program *progra
     }
 }
 
-/* Finds the piece that the rank gets of what a SCATTER sums, by itself or in the meeting of one
-   before it. */
-static void bind_piece(struct exec_rank *rank, const struct pst_program *program, uint32_t call,
-                       struct exec_parts *parts)
+/* Finds the piece that the rank gets of what was summed. */
+static const void *piece_of(const struct exec_rank *rank, const struct pst_program *program,
+                            const struct pst_program_call *add)
 {
-    const uint32_t scratch = program->operands[program->calls[call].first_operand + 1];
-    const struct pst_program_meeting *from;
+    const struct pst_program_param *row = program->params;
 
-    while (program->calls[call].meeting == NULL) {
-        call--; /* the proof has found one in this pass */
+    while (row->parameter != add->op) {
+        row++; /* the proof has found it */
     }
-    from = program->calls[call].meeting;
-    for (uint32_t p = 0; p < from->n_parts; p++) {
-        if (from->parts[p].value == scratch && from->members[from->parts[p].owner] == rank->index) {
-            parts->own = (const char *)exec_value(rank, program, scratch) + from->parts[p].begin;
-        }
-    }
+    return (const float *)exec_value(rank, program, program->operands[add->first_operand + 1]) +
+           row->shard.first;
 }
 
 void exec_bind_replicas(struct exec_rank *rank, struct exec_list *list, uint32_t call)
 {
-    const struct pst_program_meeting *from = list->program->calls[call].meeting;
-    const bool gather = list->program->calls[call].kind == PST_C_GATHER;
+    const struct pst_program_call *of = &list->program->calls[call];
+    const struct pst_program_meeting *from = of->meeting;
     struct exec_parts *parts = pst_arena_array(&rank->memory, 1, sizeof *parts);
 
-    if (from != NULL) {
-        bind_meeting(rank, list->program,
-                     gather ? "gather of weights" : "sum of gradients over replicas", from,
-                     &parts->meeting);
-        parts->meeting.lane = PST_MEET_PARTS;
-        while (from->members[parts->me] != rank->index) {
-            parts->me++;
-        }
-    }
-    if (gather) {
-        bind_brings(rank, list->program, from, parts);
-    } else {
-        bind_piece(rank, list->program, call, parts);
-    }
     list->parts[call] = parts;
+    if (of->kind == PST_C_WAIT) {
+        parts->posted = list->parts[call - of->posted];
+        return;
+    }
+    if (of->kind == PST_C_ADD) {
+        parts->own = piece_of(rank, list->program, of);
+        return;
+    }
+    bind_meeting(rank, list->program,
+                 of->kind == PST_C_GATHER ? "gather of weights" : "sum of gradients over replicas",
+                 from, &parts->meeting);
+    parts->meeting.lane = PST_MEET_ROWS;
+    while (from->members[parts->me] != rank->index) {
+        parts->me++;
+    }
+    if (of->kind == PST_C_GATHER) {
+        bind_brings(rank, list->program, from, parts);
+    }
 }
 
 /* Posts it; a failure says that the rank cannot post `what` `whose`. */
@@ -307,32 +305,45 @@ static void tell_call(const struct exec_rank *rank, const struct exec_list *list
     }
 }
 
-pst_status exec_meet_parts(struct exec_rank *rank, const struct exec_list *list, uint32_t call,
-                           struct pst_error *err)
+/* Posts the meeting of a call, of which the rank has brought what is its own. */
+static pst_status post_parts(struct exec_rank *rank, const struct pst_program_call *from,
+                             struct exec_parts *parts, struct pst_error *err)
 {
-    const struct exec_parts *parts = list->parts[call];
-    const struct pst_program_call *from = &list->program->calls[call];
-    pst_request request = 0;
-    pst_status status;
+    pst_status status = exec_fault(rank, "meet", err);
 
-    if (from->kind == PST_C_SCATTER && from->meeting == NULL) {
-        add_piece(rank, list, from, parts->own);
-        return PST_OK;
-    }
-    status = exec_fault(rank, "meet", err);
     if (status == PST_OK) {
         bring_own(rank, parts);
-        status = post_meeting(rank, &parts->meeting, &request,
+        status = post_meeting(rank, &parts->meeting, &parts->request,
                               from->kind == PST_C_KERNEL ? "a meeting of operator"
                                                          : "a meeting of parameter",
                               from->op, err);
     }
-    PST_TRY(status,
-            rank->exec->config.transport->wait(rank->exec->transport, rank->index, request, err));
+    return status;
+}
+
+pst_status exec_meet_parts(struct exec_rank *rank, const struct exec_list *list, uint32_t call,
+                           struct pst_error *err)
+{
+    const struct pst_transport_ops *transport = rank->exec->config.transport;
+    const struct pst_program_call *from = &list->program->calls[call];
+    struct exec_parts *parts = list->parts[call];
+    const struct exec_parts *ended = from->kind == PST_C_WAIT     ? parts->posted
+                                     : from->kind == PST_C_KERNEL ? parts
+                                                                  : NULL;
+    pst_status status = PST_OK;
+
+    if (from->kind == PST_C_ADD) {
+        add_piece(rank, list, from, parts->own);
+        return PST_OK;
+    }
+    if (from->kind != PST_C_WAIT) {
+        status = post_parts(rank, from, parts, err);
+    }
+    if (status == PST_OK && ended != NULL) {
+        status = transport->wait(rank->exec->transport, rank->index, ended->request, err);
+    }
     if (status != PST_OK) {
         tell_call(rank, list, from, err);
-    } else if (from->kind == PST_C_SCATTER) {
-        add_piece(rank, list, from, parts->own);
     }
     return status;
 }

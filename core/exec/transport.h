@@ -66,6 +66,7 @@ struct pst_transport_config {
     uint32_t n_ranks;
     uint32_t max_requests; /* per rank, in flight at once: transfers */
     uint32_t max_meetings; /* the same of meetings in the lane of sums */
+    uint32_t max_rows;     /* and in that of rows */
     uint64_t stall_ns;     /* longest wait before PST_ERR_CANCELLED with kind run.stalled */
     /* Writes what a rank of this process is doing, for messages ("F of stage 2, micro-batch 5"), or
        "" if it does nothing. Called by any thread at any time. NULL: unknown. */
@@ -106,7 +107,8 @@ struct pst_meet_part {
 /* The queues that meetings of a rank wait in; those of one know nothing of the other. */
 enum pst_meet_lane {
     PST_MEET_SUMS = 0,  /* of gradients, weights, norms */
-    PST_MEET_PARTS = 1, /* inside passes, at most one at a time */
+    PST_MEET_PARTS = 1, /* of parts inside passes, at most one at a time */
+    PST_MEET_ROWS = 2,  /* of replicas inside passes: of gradients and weights of a layer */
     PST_MEET_LANES
 };
 

@@ -105,3 +105,22 @@ bool pst_scatters_layer(const struct pst_plan *plan, const struct pst_graph *gra
     }
     return last == node;
 }
+
+uint64_t pst_scatters_layer_bytes(const struct pst_plan *plan, const struct pst_graph *graph,
+                                  uint32_t stage, uint32_t first, uint32_t end)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t n = first; n < end; n++) {
+        const struct pst_op *op = &graph->ops[plan->stages[stage].nodes[n]];
+
+        for (uint32_t i = 0; i < op->n_param; i++) {
+            const uint32_t p = op->param[i];
+
+            bytes += p != PST_NONE && pst_scatters_in_layer(plan, graph, stage, p)
+                         ? graph->params[p].elems * sizeof(float)
+                         : 0;
+        }
+    }
+    return bytes;
+}

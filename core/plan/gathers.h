@@ -13,7 +13,19 @@
 
 #include "plan/plan.h"
 
-enum { PST_GATHERED_BUCKETS = 2 };
+enum { PST_GATHERED_BUCKETS = 2, PST_MOST_PREFETCH = 8 };
+
+/* plan->prefetch of a job: without gathers all that counts is whether sums go on beside kernels. */
+static inline uint32_t pst_gathers_prefetch(int64_t zero, int64_t prefetch)
+{
+    return zero >= 3 ? (uint32_t)prefetch : zero == 2 && prefetch > 0;
+}
+
+/* How many meetings of replicas a pass has open at most: gathers, and one sum. */
+static inline uint32_t pst_gathers_open(const struct pst_plan *plan)
+{
+    return plan->prefetch + 2;
+}
 
 /* Tells which buckets a pass has gathered so far. One thread. */
 struct pst_gathers {
@@ -42,5 +54,8 @@ bool pst_scatters_layer(const struct pst_plan *plan, const struct pst_graph *gra
 /* The replicas of the stage sum the gradients of the parameter with others of its layer. */
 bool pst_scatters_in_layer(const struct pst_plan *plan, const struct pst_graph *graph,
                            uint32_t stage, uint32_t parameter);
+/* Bytes of those of nodes [first, end). */
+uint64_t pst_scatters_layer_bytes(const struct pst_plan *plan, const struct pst_graph *graph,
+                                  uint32_t stage, uint32_t first, uint32_t end);
 
 #endif

@@ -8,7 +8,7 @@
  */
 #include "plan/lower.h"
 #include "plan/order_run.h"
-#include "plan/pass_calls.h"
+#include "plan/pass_rows.h"
 #include "plan/shards.h"
 
 /* --- what is taken -----------------------------------------------------------------------------*/
@@ -87,27 +87,27 @@ static void time_stages(struct pst_lowering *low)
 {
     const struct pst_plan *plan = low->plan;
     const uint32_t n = low->graph->slices;
-    struct pst_pass_gathers gathers[PST_I_BW + 1];
-    uint64_t sums = 0;
 
     low->pass_ns = pst_arena_array(&low->arena, (size_t)plan->n_stages * n, sizeof *low->pass_ns);
     low->together = pst_arena_array(&low->arena, plan->n_stages, sizeof *low->together);
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         low->together[s] = plan->copies == 1 && pst_plan_scattered_bytes(plan, low->graph, s) > 0;
     }
-    for (uint32_t i = 0; i < plan->n_stages * n; i++) {
-        uint64_t *ns = low->pass_ns[i];
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        struct pst_arena temporary = {0};
+        struct pst_stage_rows rows = {.stage = s};
 
-        pst_plan_pass_ns(&plan->stages[i / n], low->graph, low->cost, i % n, true, ns);
-        if (i % n == 0) {
-            sums = pst_plan_stage_scatter_ns(plan, low->graph, low->cost, i / n);
-            pst_plan_gathers_of(plan, low->graph, low->cost, i / n, gathers);
+        if (plan->zero >= 2) {
+            pst_stage_rows_make(plan, low->graph, low->cost, s, &temporary, &rows);
         }
-        for (uint32_t op = PST_PASS_F; op <= PST_PASS_BW; op++) {
-            ns[op] = pst_sat_add_ns(ns[op], gathers[op].ns);
+        for (uint32_t slice = 0; slice < n; slice++) {
+            uint64_t *ns = low->pass_ns[s * n + slice], summed[PST_I_R + 1];
+
+            pst_stage_times(&rows, plan, low->graph, low->cost, slice, true, ns, summed);
+            ns[PST_PASS_W] = summed[PST_I_W];
+            ns[PST_PASS_BW] = summed[PST_I_BW];
         }
-        ns[PST_PASS_W] = pst_sat_add_ns(ns[PST_PASS_W], sums);
-        ns[PST_PASS_BW] = pst_sat_add_ns(ns[PST_PASS_BW], sums);
+        pst_arena_finish(&temporary);
     }
 }
 
@@ -374,6 +374,7 @@ pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_g
     twin->optimizer_slots = plan->optimizer_slots;
     twin->copies = plan->copies;
     twin->zero = plan->zero;
+    twin->prefetch = plan->prefetch;
     twin->version_rule = plan->version_rule; /* what lives all the time is the same */
     twin->deferred_step = plan->deferred_step;
     twin->kept_output = graph->logits;

@@ -171,28 +171,9 @@ uint64_t pst_plan_scatter_ns(const struct pst_plan *plan, const struct pst_cost_
                             far);
 }
 
-/* Bytes of the gradients of a layer that are summed at once. */
-static uint64_t layer_bytes(const struct pst_plan *plan, const struct pst_graph *graph,
-                            uint32_t stage, uint32_t first, uint32_t end)
-{
-    uint64_t bytes = 0;
-
-    for (uint32_t n = first; n < end; n++) {
-        const struct pst_op *op = &graph->ops[plan->stages[stage].nodes[n]];
-
-        for (uint32_t i = 0; i < op->n_param; i++) {
-            const uint32_t p = op->param[i];
-
-            bytes += p != PST_NONE && pst_scatters_in_layer(plan, graph, stage, p)
-                         ? graph->params[p].elems * sizeof(float)
-                         : 0;
-        }
-    }
-    return bytes;
-}
-
-uint64_t pst_plan_node_scatter_ns(const struct pst_plan *plan, const struct pst_graph *graph,
-                                  const struct pst_cost_model *cost, uint32_t stage, uint32_t node)
+/* Those directly after W of a node. */
+static uint64_t node_scatter_ns(const struct pst_plan *plan, const struct pst_graph *graph,
+                                const struct pst_cost_model *cost, uint32_t stage, uint32_t node)
 {
     const struct pst_op *of = &graph->ops[plan->stages[stage].nodes[node]];
     uint64_t ns = 0;
@@ -209,7 +190,8 @@ uint64_t pst_plan_node_scatter_ns(const struct pst_plan *plan, const struct pst_
     }
     if (plan->zero >= 2 && pst_scatters_layer(plan, graph, stage, node, &end)) {
         ns = pst_sat_add_ns(
-            ns, pst_plan_scatter_ns(plan, cost, stage, layer_bytes(plan, graph, stage, node, end)));
+            ns, pst_plan_scatter_ns(plan, cost, stage,
+                                    pst_scatters_layer_bytes(plan, graph, stage, node, end)));
     }
     return ns;
 }
@@ -220,7 +202,7 @@ uint64_t pst_plan_stage_scatter_ns(const struct pst_plan *plan, const struct pst
     uint64_t ns = 0;
 
     for (uint32_t n = 0; plan->zero >= 2 && n < plan->stages[stage].n_nodes; n++) {
-        ns = pst_sat_add_ns(ns, pst_plan_node_scatter_ns(plan, graph, cost, stage, n));
+        ns = pst_sat_add_ns(ns, node_scatter_ns(plan, graph, cost, stage, n));
     }
     return ns;
 }
@@ -263,40 +245,59 @@ static uint64_t bytes_of(const struct pst_graph *graph, const uint32_t *bucket, 
     return bytes;
 }
 
+uint32_t pst_pass_gathers_list(const struct pst_plan *plan, const struct pst_graph *graph,
+                               uint32_t stage, const struct pst_pass_calls *pass,
+                               struct pst_arena *arena, struct pst_pass_gather **ret_gathers)
+{
+    struct pst_pass_gather *rows;
+    struct pst_gathers gathers;
+    size_t n_reads = 0;
+    uint32_t n_rows = 0;
+
+    pst_gathers_init(&gathers, plan, graph, arena);
+    for (uint32_t c = 0; plan->zero >= 3 && c < pass->n_calls; c++) {
+        n_reads += graph->ops[plan->stages[stage].nodes[pass->calls[c].node]].n_param;
+    }
+    rows = pst_arena_array(arena, n_reads, sizeof *rows);
+    for (uint32_t c = 0; plan->zero >= 3 && c < pass->n_calls; c++) {
+        const uint32_t node = pass->calls[c].node, op = plan->stages[stage].nodes[node];
+        const uint64_t reads = reads_of(graph, op, pass->calls[c].pass);
+
+        for (uint32_t i = 0; i < graph->ops[op].n_param; i++) {
+            const uint32_t p = graph->ops[op].param[i], *bucket;
+            const uint32_t n = p != PST_NONE && (reads >> i & 1)
+                                   ? pst_gathers_need(&gathers, stage, node, p, &bucket)
+                                   : 0;
+
+            if (n > 0) {
+                rows[n_rows++] =
+                    (struct pst_pass_gather){c, n, pst_arena_copy(arena, bucket, n, sizeof *bucket),
+                                             bytes_of(graph, bucket, n)};
+            }
+        }
+    }
+    *ret_gathers = rows;
+    return n_rows;
+}
+
 struct pst_pass_gathers pst_plan_pass_gathers(const struct pst_plan *plan,
                                               const struct pst_graph *graph,
                                               const struct pst_cost_model *cost, uint32_t stage,
                                               const struct pst_pass_calls *pass,
                                               uint64_t *ret_call_ns)
 {
-    struct pst_pass_gathers sum = {0};
     struct pst_arena arena = {0};
-    struct pst_gathers gathers;
+    struct pst_pass_gather *rows;
+    struct pst_pass_gathers sum = {
+        .n = pst_pass_gathers_list(plan, graph, stage, pass, &arena, &rows)};
 
-    pst_gathers_init(&gathers, plan, graph, &arena);
-    for (uint32_t c = 0; plan->zero >= 3 && c < pass->n_calls; c++) {
-        const struct pst_pass_call *call = &pass->calls[c];
-        const uint32_t op = plan->stages[stage].nodes[call->node];
-        const uint64_t reads = reads_of(graph, op, call->pass);
-        uint64_t ns = 0;
+    for (uint32_t i = 0; i < sum.n; i++) {
+        const uint64_t ns = pst_plan_gather_ns(plan, cost, stage, rows[i].bytes);
 
-        for (uint32_t i = 0; i < graph->ops[op].n_param; i++) {
-            const uint32_t p = graph->ops[op].param[i], *bucket;
-            const uint32_t n = p != PST_NONE && (reads >> i & 1)
-                                   ? pst_gathers_need(&gathers, stage, call->node, p, &bucket)
-                                   : 0;
-
-            if (n > 0) {
-                const uint64_t bytes = bytes_of(graph, bucket, n);
-
-                sum.n++;
-                sum.bytes += bytes;
-                ns = pst_sat_add_ns(ns, pst_plan_gather_ns(plan, cost, stage, bytes));
-            }
-        }
+        sum.bytes = pst_sat_add(sum.bytes, rows[i].bytes);
         sum.ns = pst_sat_add_ns(sum.ns, ns);
         if (ret_call_ns != NULL) {
-            ret_call_ns[c] = ns;
+            ret_call_ns[rows[i].call] = pst_sat_add_ns(ret_call_ns[rows[i].call], ns);
         }
     }
     pst_arena_finish(&arena);

@@ -33,17 +33,25 @@ void pst_pass_calls_init(const struct pst_plan_stage *stage, const struct pst_gr
    each of which has its piece of the sum. */
 uint64_t pst_plan_scatter_ns(const struct pst_plan *plan, const struct pst_cost_model *cost,
                              uint32_t stage, uint64_t bytes);
-/* That of all such sums directly after W of a node of the stage (gathers.h). */
-uint64_t pst_plan_node_scatter_ns(const struct pst_plan *plan, const struct pst_graph *graph,
-                                  const struct pst_cost_model *cost, uint32_t stage, uint32_t node);
-/* That of all nodes: of W or BW of a micro-batch, where these come in the order of their sums.
- */
+/* That of all sums of a W or BW, for one micro-batch (gathers.h). */
 uint64_t pst_plan_stage_scatter_ns(const struct pst_plan *plan, const struct pst_graph *graph,
                                    const struct pst_cost_model *cost, uint32_t stage);
 
 /* Time in which so many bytes of weights are gathered from the replicas of a stage. */
 uint64_t pst_plan_gather_ns(const struct pst_plan *plan, const struct pst_cost_model *cost,
                             uint32_t stage, uint64_t bytes);
+
+/* A bucket that a pass gathers (gathers.h). */
+struct pst_pass_gather {
+    uint32_t call, n; /* before this call, so many parameters */
+    uint32_t *parameters;
+    uint64_t bytes;
+};
+/* Lists those of a pass in the order in which it needs them; returns how many. Arrays come from the
+   arena. */
+uint32_t pst_pass_gathers_list(const struct pst_plan *plan, const struct pst_graph *graph,
+                               uint32_t stage, const struct pst_pass_calls *pass,
+                               struct pst_arena *arena, struct pst_pass_gather **ret_gathers);
 
 /* The weights that a pass of a stage gathers from its replicas (gathers.h). */
 struct pst_pass_gathers {

@@ -227,11 +227,13 @@ struct pst_plan {
     uint32_t step_batch; /* samples of one step: batch, but where that is several (unrolled) */
     uint32_t slices;     /* those of the graph: samples are slices of sequences where it is not 1 */
     uint32_t version_rule; /* PST_VERSION_* */
-    uint32_t zero;   /* 1: each replica of a stage updates a piece of its parameters, and has the
-                        optimizer's state of no other (shards.h); 2: and accumulates gradients of
-                        no other, for which each pass that makes them sums them; 3: and keeps no other
-                        of what passes read, which gather the rest; 0: all of them */
-    uint32_t copies; /* of the whole model, on the same devices in another order; 1, 2 */
+    uint32_t zero;     /* 1: each replica of a stage updates a piece of its parameters, and has the
+                          optimizer's state of no other (shards.h); 2: and accumulates gradients of
+                          no other, for which each pass that makes them sums them; 3: and keeps no other
+                          of what passes read, which gather the rest; 0: all of them */
+    uint32_t prefetch; /* zero 2 and 3: buckets whose weights passes gather ahead of the one that
+                          they read next; 0: and they wait for every meeting at once */
+    uint32_t copies;   /* of the whole model, on the same devices in another order; 1, 2 */
     /* Asynchronous: n batches run as fill, n - 1 times body, drain; micro-batch numbers (and
        samples) count from the first of the batch that the part closes (fill: of the first), so
        they go up to twice the batch. Waits name instructions of the same part; what a part leaves

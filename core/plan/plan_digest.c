@@ -45,14 +45,15 @@ static void add_list(struct pst_hasher *hasher, uint32_t n, const struct pst_ins
 struct pst_hash pst_plan_digest(const struct pst_plan *plan)
 {
     struct pst_hasher *hasher = pst_hasher_create();
-    const uint32_t numbers[] = {plan->batch,        plan->step_batch, plan->slices,
-                                plan->version_rule, plan->copies,     plan->asynchronous,
-                                plan->drain_every,  plan->barrier,    plan->deferred_step,
-                                plan->n_stages,     plan->n_devices,  plan->zero};
+    const uint32_t numbers[] = {
+        plan->batch,        plan->step_batch,  plan->slices,  plan->version_rule,  plan->copies,
+        plan->asynchronous, plan->drain_every, plan->barrier, plan->deferred_step, plan->n_stages,
+        plan->n_devices,    plan->zero,        plan->prefetch};
     struct pst_hash digest;
 
     pst_hasher_add(hasher, &plan->graph_digest, sizeof plan->graph_digest);
-    add(hasher, sizeof numbers / sizeof *numbers - (plan->zero == 0), numbers); /* as ever */
+    add(hasher, sizeof numbers / sizeof *numbers - (plan->zero == 0) - (plan->prefetch == 0),
+        numbers); /* as ever */
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         add_stage(hasher, &plan->stages[s]);
     }

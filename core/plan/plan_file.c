@@ -15,6 +15,7 @@
 #include "graph/split.h"
 #include "plan/plan.h"
 #include "plan/sequence.h"
+#include "plan/gathers.h"
 
 #define MOST_BYTES        ((size_t)2 << 30)
 #define MOST_INSTRS       100000000u
@@ -161,6 +162,7 @@ static void code_parallel(struct file *f)
     if (pst_codec_has(c, "parallel", f->plan->zero > 0 || sequence || f->graph->n_by_name > 0)) {
         pst_codec_object(c, "parallel");
         const bool has_zero = pst_codec_has(c, "zero", f->plan->zero > 0);
+        const bool has_prefetch = pst_codec_has(c, "prefetch", f->plan->prefetch > 0);
         const bool has_sequence = pst_codec_has(c, "sequence", sequence);
 
         if (has_sequence) {
@@ -173,10 +175,20 @@ static void code_parallel(struct file *f)
         if (has_zero) {
             pst_codec_uint(c, "zero", &f->plan->zero);
         }
+        if (has_prefetch) {
+            pst_codec_uint(c, "prefetch", &f->plan->prefetch);
+        }
         pst_codec_end(c);
         if (has_zero && (f->plan->zero < 1 || f->plan->zero > 3) && pst_codec_is_sound(c)) {
             pst_codec_fail(c, "input.unsupported", "parallel",
                            "zero = %u, expected 1, 2 or 3; leave the key out for 0", f->plan->zero);
+        } else if (has_prefetch && pst_codec_is_sound(c) &&
+                   (f->plan->zero < 2 || f->plan->prefetch < 1 ||
+                    f->plan->prefetch > PST_MOST_PREFETCH)) {
+            pst_codec_fail(c, "input.unsupported", "parallel",
+                           "prefetch = %u with zero = %u, expected 1 to %d, with zero = 2 or 3; "
+                           "leave the key out for 0",
+                           f->plan->prefetch, f->plan->zero, PST_MOST_PREFETCH);
         } else if ((has_sequence ? !sequence : !has_zero && !has_way) && pst_codec_is_sound(c)) {
             pst_codec_fail(c, "input.unsupported", "parallel",
                            "expected zero = 1, 2 or 3, sequence = true, way, or several of "

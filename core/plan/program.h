@@ -89,17 +89,20 @@ enum pst_call_kind {
     PST_C_SUM = 2,        /* out[0] := in[0] + in[1], dtype of tensor `op`, `samples` samples */
     PST_C_ACCUMULATE = 3, /* out[0] += in[0], elems floats */
     PST_C_LOSS = 4,       /* read in[0]: per-sample losses of samples [first_sample, + samples) */
-    PST_C_SCATTER = 5,    /* ZeRO 2: in[0], gradients of parameter `op`, is summed over the replicas
-                             by `meeting`, and so are those of the SCATTERs directly after it that
-                             have none; the elems floats that the rank updates are added to out[0],
-                             or with `begins` written there */
-    PST_C_GATHER = 6 /* ZeRO 3: the parts of `meeting`, parameters of a layer or a tied one, get
-                        the pieces of the replicas; op = the first of them */
+    PST_C_SCATTER = 5, /* ZeRO 2: posts `meeting`, which sums the parts, gradients of a layer or of
+                          a tied parameter, over the replicas; op = the parameter of the first */
+    PST_C_GATHER = 6,  /* ZeRO 3: posts `meeting`, by which the parts, parameters of a layer or a
+                          tied one, get the pieces of the replicas; op = the first of them */
+    PST_C_WAIT = 7,    /* ends the meeting that the call `posted` calls before it has posted, in the
+                          same pass; op as there */
+    PST_C_ADD = 8      /* ZeRO 2: of in[0], gradients of parameter `op` that a SCATTER has summed,
+                          the elems floats that the rank updates are added to out[0], or with
+                          `begins` written there */
 };
 
 /*
  * Operands are value indices in program->operands from first_operand on, PST_NONE where absent.
- * LOAD, SUM, ACCUMULATE, LOSS, SCATTER: out, in0, in1.
+ * LOAD, SUM, ACCUMULATE, LOSS, ADD: out, in0, in1; SCATTER, GATHER, WAIT: none of the three.
  * KERNEL, with the operator's counts: x[n_in] p[n_param] y[n_out] dy dx[n_in] add[n_in]
  *         z[PST_MAX_SCRATCH] dp[n_param] state[n_state] past[slices - 1] dpast[slices] workspace
  */
@@ -110,12 +113,12 @@ struct pst_program_call {
     uint32_t first_sample, samples; /* of the step; asynchronous: of the batch that the part closes
                                        and, from the size of a batch on, of the one after it */
     uint32_t first_operand;
-    uint32_t first_copy_wait, n_copy_waits; /* rows of program->copy_waits: copies that must have
-                                               ended before it begins */
-    uint64_t elems;                         /* ACCUMULATE, SCATTER */
-    bool begins;                            /* SCATTER: the first micro-batch of an update */
-    const struct pst_program_meeting
-        *meeting; /* GATHER, the first SCATTER of a bucket; else NULL */
+    uint32_t first_copy_wait, n_copy_waits;    /* rows of program->copy_waits: copies that must have
+                                                  ended before it begins */
+    uint64_t elems;                            /* ACCUMULATE, ADD */
+    bool begins;                               /* ADD: the first micro-batch of an update */
+    uint32_t posted;                           /* WAIT */
+    const struct pst_program_meeting *meeting; /* GATHER, SCATTER; else NULL */
 };
 
 static inline uint32_t pst_call_ticks(const struct pst_program_call *call)

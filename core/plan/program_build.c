@@ -92,6 +92,7 @@ struct pst_program_call *pst_build_kernel(struct pst_builder *b, uint32_t s, uin
     uint64_t workspace = pst_cost_workspace(b->cost, stage->nodes[node], pass, call->samples);
 
     call->pass = pass;
+    b->pass.n_kernels++;
     if (workspace > 0) {
         pst_build_set(
             b, call, at.workspace,
@@ -163,6 +164,23 @@ static void prepare_copies(struct pst_builder *b, uint32_t s)
     pst_pass_calls_init(stage, b->graph, &b->arena, build->calls);
 }
 
+/* Lists what passes of the stage gather. */
+static void prepare_gathers(struct pst_builder *b, uint32_t s)
+{
+    const uint32_t ops[] = {PST_I_F, PST_I_B, PST_I_W, PST_I_BW};
+    struct pst_pass_calls calls[PST_I_BW + 1];
+    struct pst_stage_build *build = &b->stages[s];
+
+    if (b->plan->zero < 3) {
+        return;
+    }
+    pst_pass_calls_init(&b->plan->stages[s], b->graph, &b->arena, calls);
+    for (uint32_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        build->gathers[ops[i]].n = pst_pass_gathers_list(b->plan, b->graph, s, &calls[ops[i]],
+                                                         &b->arena, &build->gathers[ops[i]].rows);
+    }
+}
+
 static void make_stage(struct pst_builder *b, uint32_t s)
 {
     const struct pst_plan_stage *stage = &b->plan->stages[s];
@@ -177,6 +195,7 @@ static void make_stage(struct pst_builder *b, uint32_t s)
         build->n_uses += b->graph->ops[stage->nodes[i]].n_param;
     }
     prepare_copies(b, s);
+    prepare_gathers(b, s);
     make_micros(b, s);
 }
 
@@ -229,6 +248,7 @@ void pst_build_tables(struct pst_builder *b)
 {
     const struct pst_graph *graph = b->graph;
     const struct pst_plan *plan = b->plan;
+    uint32_t n_uses = 0;
 
     b->stage_of = pst_arena_array(&b->arena, graph->n_ops, sizeof *b->stage_of);
     b->separate = pst_arena_array(&b->arena, graph->n_tensors, sizeof *b->separate);
@@ -246,6 +266,8 @@ void pst_build_tables(struct pst_builder *b)
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         if (b->stages[s].local) {
             make_stage(b, s);
+            n_uses = b->stages[s].n_uses > n_uses ? b->stages[s].n_uses : n_uses;
         }
     }
+    b->pass.summed = pst_arena_array(&b->arena, n_uses, sizeof *b->pass.summed);
 }

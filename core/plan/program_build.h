@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Private to the construction of programs: program_build.c (the builder's state), program_static.c
- * (what lives for the whole run), program_passes.c (kernel calls), program_transfers.c (between
+ * (what lives for the whole run), program_passes.c (kernel calls), program_weights.c (weights that
+ * they read), program_gradients.c (sums of those that they make), program_transfers.c (between
  * devices), program_copies.c (to the host and back), program_classes.c (buffers that live across
  * parts), program_sections.c (lists), program_phases.c, program.c, layout.c (offsets).
  */
@@ -41,7 +42,11 @@ struct pst_stage_build {
     uint32_t *summable; /* [turn] 1: the W of its micro-batch has run */
     bool *saved;        /* [tensor] read backward; NULL: nothing of the stage is offloaded */
     struct pst_pass_calls *calls; /* [pass] of a stage that offloads, else NULL */
-    uint32_t last_edge;           /* that leaves it, see pst_edge_items.before; PST_NONE: none */
+    struct {
+        uint32_t n;
+        struct pst_pass_gather *rows;
+    } gathers[PST_I_BW + 1]; /* [pass] in the order of their posts */
+    uint32_t last_edge;      /* that leaves it, see pst_edge_items.before; PST_NONE: none */
 };
 
 /* Guests of a stage, at home or on the device that keeps them. */
@@ -72,6 +77,11 @@ struct pst_edge_items {
     } * at;
     uint32_t *received; /* [microbatch of from][item] values */
     uint32_t before;    /* the edge before it that leaves the same stage, or PST_NONE */
+};
+
+/* A gradient that replicas sum: of a parameter that a node reads. */
+struct pst_build_summed {
+    uint32_t microbatch, node, slot, scratch;
 };
 
 struct pst_classes;
@@ -112,8 +122,13 @@ struct pst_builder {
     struct pst_edge_items *items;    /* [edge] gradients that cross it */
     uint32_t *grad_value; /* [parity of the batch][operator][slot of PST_MAX_PARAMS] accumulators */
     uint32_t *param_row;  /* [parameter] row in program->params, or PST_NONE */
-    struct pst_gathers gathers;
-    uint32_t *gathered; /* [row of params] the buffer in which it was gathered last */
+    uint32_t *gathered;   /* [row of params] the buffer in which it was gathered last */
+    struct {
+        uint32_t n_kernels, n_posted, n_awaited; /* so far; gathers */
+        uint32_t *gathers;                       /* [number of one modulo 1 + prefetch] its call */
+        uint32_t sum, n_summed;                  /* call of the sum that is open, PST_NONE: none */
+        struct pst_build_summed *summed;         /* what it sums */
+    } pass;
     struct {
         size_t values, calls, operands, parts, copies;
     } room; /* of growing arrays that become the program's */
@@ -178,20 +193,33 @@ void pst_build_static(struct pst_builder *b);
 const struct pst_program_meeting *pst_build_meeting(struct pst_builder *b,
                                                     const struct pst_program_section *section,
                                                     const struct pst_instr *instr);
-/* That of SCATTER, which sums n gradients of parameters that the stage uses: these values. */
-const struct pst_program_meeting *pst_build_scatter(struct pst_builder *b, uint32_t stage,
-                                                    const uint32_t *scratch, uint32_t n);
+/* That of SCATTER: what pass.summed lists. */
+const struct pst_program_meeting *pst_build_scatter(struct pst_builder *b, uint32_t stage);
 
-/* That of GATHER in a pass: parameters of one bucket, of which all have their place. */
+/* That of GATHER in a pass: n parameters of one bucket come to these values. */
 const struct pst_program_meeting *pst_build_gather(struct pst_builder *b, uint32_t stage,
-                                                   const uint32_t *parameters, uint32_t n);
+                                                   const uint32_t *parameters,
+                                                   const uint32_t *values, uint32_t n);
 
 /* program_weights.c: the parameters that a kernel reads, by mask. Before its call is made, those in
    pieces are gathered, but for what the pass has. */
 void pst_build_params(struct pst_builder *b, const struct pst_program_call *call,
                       const struct pst_op *op, uint64_t mask);
-void pst_build_gathered(struct pst_builder *b, uint32_t stage, uint32_t microbatch, uint32_t node,
-                        uint64_t mask);
+void pst_build_gathered(struct pst_builder *b, uint32_t stage, uint32_t microbatch);
+/* A pass begins, with nothing. */
+void pst_build_pass(struct pst_builder *b);
+/* A call ends the meeting that another one has posted. */
+void pst_build_wait(struct pst_builder *b, uint32_t stage, uint32_t microbatch, uint32_t posted);
+
+/* program_gradients.c */
+/* The gradient accumulator of a use of a parameter in a stage, for the batch of a micro-batch. */
+uint32_t pst_build_accumulator(const struct pst_builder *b, uint32_t stage, uint32_t microbatch,
+                               uint32_t node, uint32_t slot);
+/* Adds the gradients of one node's parameters that wait for that, and if it is the last of its
+   layer those that have waited for it. */
+void pst_build_add(struct pst_builder *b, uint32_t stage, uint32_t microbatch, uint32_t node);
+/* All sums of the pass are complete. */
+void pst_build_added(struct pst_builder *b, uint32_t stage);
 
 /* program_build.c: tables of all stages. */
 void pst_build_tables(struct pst_builder *b);

@@ -135,7 +135,8 @@ struct finisher {
     uint32_t *known;     /* [copy] the first tick in which the list knows that it has ended */
 };
 
-/* The n-th kernel call of a pass, or if there are not so many, its first call but for gathers. */
+/* The n-th kernel call of a pass, or if there are not so many, its first call that gathers nothing.
+ */
 static uint32_t kernel_call(const struct pst_program *program, uint32_t instr, uint32_t n)
 {
     const struct pst_program_instr *list = &program->lists[instr];
@@ -145,7 +146,8 @@ static uint32_t kernel_call(const struct pst_program *program, uint32_t instr, u
         if (program->calls[c].kind == PST_C_KERNEL && n-- == 0) {
             return c;
         }
-        first += c == first && program->calls[c].kind == PST_C_GATHER;
+        first += c == first &&
+                 (program->calls[c].kind == PST_C_GATHER || program->calls[c].kind == PST_C_WAIT);
     }
     return first;
 }

@@ -123,19 +123,18 @@ static const struct pst_program_meeting *make_reduce(struct pst_builder *b,
 
 /* --- SCATTER -----------------------------------------------------------------------------------*/
 
-const struct pst_program_meeting *pst_build_scatter(struct pst_builder *b, uint32_t stage,
-                                                    const uint32_t *scratch, uint32_t n)
+const struct pst_program_meeting *pst_build_scatter(struct pst_builder *b, uint32_t stage)
 {
     const struct pst_shards *shards = &b->stages[stage].shards;
-    struct pst_program_meeting *meeting;
+    const uint32_t n = b->pass.n_summed;
+    struct pst_program_meeting *meeting = make_meeting(b, PST_MEET_SUM, stage);
     struct parts parts = {NULL, 0};
 
-    meeting = make_meeting(b, PST_MEET_SUM, stage);
     parts.rows = pst_arena_array(&b->program->arena, (size_t)n * shards->n, sizeof *parts.rows);
     for (uint32_t i = 0; i < n; i++) {
-        const uint32_t p = b->program->values[scratch[i]].what;
+        const uint32_t scratch = b->pass.summed[i].scratch, p = b->program->values[scratch].what;
 
-        add_buffer(&parts, shards, p, scratch[i], b->graph->params[p].elems, sizeof(float));
+        add_buffer(&parts, shards, p, scratch, b->graph->params[p].elems, sizeof(float));
     }
     meeting->parts = parts.rows;
     meeting->n_parts = parts.n;
@@ -269,7 +268,8 @@ static const struct pst_program_meeting *make_gather(struct pst_builder *b,
 }
 
 const struct pst_program_meeting *pst_build_gather(struct pst_builder *b, uint32_t stage,
-                                                   const uint32_t *parameters, uint32_t n)
+                                                   const uint32_t *parameters,
+                                                   const uint32_t *values, uint32_t n)
 {
     const struct pst_shards *shards = &b->stages[stage].shards;
     struct pst_program_meeting *meeting = make_meeting(b, PST_MEET_GATHER, stage);
@@ -281,7 +281,7 @@ const struct pst_program_meeting *pst_build_gather(struct pst_builder *b, uint32
         const struct pst_parameter *parameter = &b->graph->params[parameters[i]];
         const uint32_t row = b->param_row[parameters[i]], first = parts.n;
 
-        add_buffer(&parts, shards, parameters[i], b->gathered[row], parameter->elems,
+        add_buffer(&parts, shards, parameters[i], values[i], parameter->elems,
                    pst_dtype_bytes(parameter->dtype));
         for (uint32_t p = first; p < parts.n; p++) {
             sources[p] = parts.rows[p].owner == b->stages[stage].replica

@@ -6,18 +6,13 @@
  * update goes straight into the accumulators, every later one into a scratch buffer that is added
  * when all before it have been: the order of the sum is that of the micro-batches, of slices of a
  * sequence from the last to the first, whatever the schedule. Where replicas accumulate pieces
- * (ZeRO 2) the first goes into a scratch buffer too, and each is summed over them before, with the
- * others of its layer (gathers.h).
+ * (ZeRO 2) the first goes into a scratch buffer too (program_gradients.c).
  *
  * Backward for inputs, with replays where the plan recomputes: operators are visited in reverse; a
  * gradient with two contributions is their sum in either order, with more it is added up from the
  * last use to the first, whatever the cut.
  */
 #include "plan/program_build.h"
-
-#include <stdlib.h>
-
-#include "base/memory.h"
 
 /* --- forward -----------------------------------------------------------------------------------*/
 
@@ -94,7 +89,7 @@ static void forward_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t
     struct pst_operands at = pst_operands_of(op);
     struct pst_program_call *call;
 
-    pst_build_gathered(b, s, j, node, UINT64_MAX);
+    pst_build_gathered(b, s, j);
     call = pst_build_kernel(b, s, j, node, 0);
     call->replay = replay;
     set_reads(b, call, s, j, UINT64_MAX, UINT64_MAX, 0);
@@ -154,105 +149,6 @@ void pst_build_forward(struct pst_builder *b, uint32_t s, uint32_t j)
 
 /* --- backward for weights ----------------------------------------------------------------------*/
 
-/* The gradient accumulator of a use of a parameter in stage s, for the batch of micro-batch j. */
-static uint32_t accumulator_of(const struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node,
-                               uint32_t slot)
-{
-    uint32_t parity = b->plan->deferred_step ? pst_build_batch(b, s, j) % 2 : 0;
-    uint32_t v = b->plan->stages[s].nodes[node];
-
-    return b->grad_value[((size_t)parity * b->graph->n_ops + v) * PST_MAX_PARAMS + slot];
-}
-
-/* Adds the gradient of a use of a parameter that waits for that. n_at_once: replicas have pieces,
-   and it is the first of so many whose sums they make at once; 0: not the first, or they add it
-   whole. */
-static void add_gradient(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node,
-                         uint32_t slot, const uint32_t *scratch, uint32_t n_at_once)
-{
-    const uint32_t p = pst_build_op(b, s, node)->param[slot];
-    const bool scatters = pst_plan_scatters(b->plan, s, p);
-    const uint32_t turn = pst_graph_turn(b->graph, j);
-    struct pst_program_call *call =
-        pst_build_call(b, scatters ? PST_C_SCATTER : PST_C_ACCUMULATE, s, j, p, 3);
-
-    call->elems = b->graph->params[p].elems;
-    if (scatters) {
-        call->elems = b->program->params[b->param_row[p]].shard.elems;
-        call->begins = turn % b->stages[s].n_unit == 0;
-        call->meeting = n_at_once > 0 ? pst_build_scatter(b, s, scratch, n_at_once) : NULL;
-    }
-    if (call->elems > 0) {
-        pst_build_set(b, call, 0, accumulator_of(b, s, j, node, slot));
-    }
-    pst_build_set(b, call, 1, *scratch);
-    b->tick++;
-}
-
-/* Lists the gradients of nodes [first, end) that wait for the sum of their layer, from the last
-   node on. */
-static uint32_t list_waiting(const struct pst_builder *b, uint32_t s, uint32_t j, uint32_t first,
-                             uint32_t end, uint32_t *ret_values)
-{
-    uint32_t n = 0;
-
-    for (uint32_t node = end; node-- > first;) {
-        const struct pst_op *op = pst_build_op(b, s, node);
-        const uint32_t *scratch = &b->stages[s].micros[j].scratch[b->stages[s].use_base[node]];
-
-        for (uint32_t i = 0; i < op->n_param; i++) {
-            if (scratch[i] != PST_NONE &&
-                pst_scatters_in_layer(b->plan, b->graph, s, op->param[i])) {
-                ret_values[n++] = scratch[i];
-            }
-        }
-    }
-    return n;
-}
-
-/* Adds those of nodes [first, end) of a layer, which replicas sum at once. */
-static void add_layer(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t first, uint32_t end)
-{
-    uint32_t *values = pst_alloc((size_t)b->stages[s].n_uses + 1, sizeof *values);
-    const uint32_t n = list_waiting(b, s, j, first, end, values);
-    uint32_t at = 0;
-
-    for (uint32_t node = end; node-- > first;) {
-        const struct pst_op *op = pst_build_op(b, s, node);
-        uint32_t *scratch = &b->stages[s].micros[j].scratch[b->stages[s].use_base[node]];
-
-        for (uint32_t i = 0; at < n && i < op->n_param; i++) {
-            if (scratch[i] == values[at]) {
-                add_gradient(b, s, j, node, i, &values[at], at == 0 ? n : 0);
-                scratch[i] = PST_NONE;
-                at++;
-            }
-        }
-    }
-    free(values);
-}
-
-/* Adds the gradients of one node's parameters that wait for that, and if it is the last of its
-   layer those that have waited for it. */
-static void add_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node)
-{
-    const struct pst_op *op = pst_build_op(b, s, node);
-    struct pst_micro *micro = &b->stages[s].micros[j];
-    uint32_t end;
-
-    for (uint32_t i = 0; i < op->n_param; i++) {
-        uint32_t *scratch = &micro->scratch[b->stages[s].use_base[node] + i];
-
-        if (*scratch != PST_NONE && !pst_scatters_in_layer(b->plan, b->graph, s, op->param[i])) {
-            add_gradient(b, s, j, node, i, scratch, 1);
-            *scratch = PST_NONE;
-        }
-    }
-    if (b->plan->zero >= 2 && pst_scatters_layer(b->plan, b->graph, s, node, &end)) {
-        add_layer(b, s, j, node, end);
-    }
-}
-
 /* W of one node. */
 static void weights_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t node)
 {
@@ -267,7 +163,7 @@ static void weights_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t
     if (!grad->has_w) {
         return;
     }
-    pst_build_gathered(b, s, j, node, grad->w_reads_p);
+    pst_build_gathered(b, s, j);
     call = pst_build_kernel(b, s, j, node, 2);
     set_reads(b, call, s, j, grad->w_reads_x, grad->w_reads_p, grad->w_reads_y);
     if (grad->w_reads_dy) {
@@ -282,7 +178,7 @@ static void weights_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t
         if (op->param[i] == PST_NONE) {
             continue;
         }
-        value = accumulator_of(b, s, j, node, i);
+        value = pst_build_accumulator(b, s, j, node, i);
         if (!first || pst_plan_scatters(b->plan, s, op->param[i])) {
             value = pst_build_value(b, PST_V_SCRATCH, s, j, op->param[i], i,
                                     b->graph->params[op->param[i]].elems * 4);
@@ -293,7 +189,7 @@ static void weights_node(struct pst_builder *b, uint32_t s, uint32_t j, uint32_t
     b->tick++;
     if (turn == *b->stages[s].next_sum) {
         /* It is its turn: add at once, so that scratch buffers are short-lived. */
-        add_node(b, s, j, node);
+        pst_build_add(b, s, j, node);
     }
 }
 
@@ -305,10 +201,11 @@ static void sum_in_turn(struct pst_builder *b, uint32_t s, uint32_t j)
     build->summable[pst_graph_turn(b->graph, j)] = 1;
     while (*build->next_sum < build->n_micros && build->summable[*build->next_sum]) {
         for (uint32_t node = b->plan->stages[s].n_nodes; node-- > 0;) {
-            add_node(b, s, pst_graph_turn(b->graph, *build->next_sum), node);
+            pst_build_add(b, s, pst_graph_turn(b->graph, *build->next_sum), node);
         }
         ++*build->next_sum;
     }
+    pst_build_added(b, s);
 }
 
 void pst_build_weights(struct pst_builder *b, uint32_t s, uint32_t j)
@@ -465,7 +362,7 @@ static void backward_kernel(struct pst_builder *b, uint32_t s, uint32_t j, uint3
     uint64_t added = 0;
     uint32_t first;
 
-    pst_build_gathered(b, s, j, node, grad->b_reads_p);
+    pst_build_gathered(b, s, j);
     call = pst_build_kernel(b, s, j, node, 1);
     first = call->first_operand;
     set_reads(b, call, s, j, grad->b_reads_x, grad->b_reads_p, grad->b_reads_y);

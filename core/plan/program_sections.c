@@ -81,7 +81,7 @@ static pst_status build_instr(struct pst_builder *b, const struct pst_program_se
     b->instr = instr;
     memset(b->n_created, 0, sizeof b->n_created);
     end_transfers(b, instr);
-    pst_gathers_begin(&b->gathers);
+    pst_build_pass(b);
     switch (instr->op) {
     case PST_I_F:
         pst_build_forward(b, instr->stage, instr->microbatch);

@@ -201,7 +201,7 @@ void pst_build_static(struct pst_builder *b)
         add_parameter(b, p);
     }
     b->gathered = pst_arena_none(&b->arena, program->n_params);
-    pst_gathers_init(&b->gathers, b->plan, graph, &b->arena);
+    b->pass.gathers = pst_arena_array(&b->arena, 1 + b->plan->prefetch, sizeof *b->pass.gathers);
     for (uint32_t s = 0; s < b->plan->n_stages; s++) {
         add_room(b, s);
     }

@@ -4,7 +4,7 @@
  */
 
 #include "plan/order_eval.h"
-#include "plan/pass_calls.h"
+#include "plan/pass_rows.h"
 #include "host/caps.h"
 #include "planner/order_question.h"
 #include "planner/state.h"
@@ -58,25 +58,40 @@ static void fill_copies(const struct pst_plan *plan, uint32_t s,
     }
 }
 
+/* Adds the time in which passes wait for meetings of replicas. Of both backwards in one it is W's
+   that B alone does not have. */
+static void add_meetings(const struct pst_planner *planner, const struct pst_plan *plan, uint32_t s,
+                         bool split, struct pst_times *times)
+{
+    const struct pst_graph *graph = planner->in.graph;
+    uint64_t alone[PST_I_R + 1], ns[PST_I_R + 1], summed[PST_I_R + 1], b, w;
+    struct pst_stage_rows rows;
+    struct pst_arena arena = {0};
+
+    pst_stage_rows_make(plan, graph, planner->in.cost, s, &arena, &rows);
+    pst_stage_times(&rows, plan, graph, planner->in.cost, PST_NONE, true, ns, summed);
+    pst_plan_pass_ns(&plan->stages[s], graph, planner->in.cost, PST_NONE, true, alone);
+    b = ns[PST_I_B] - alone[PST_I_B];
+    w = split ? summed[PST_I_W] - alone[PST_I_W] : summed[PST_I_BW] - alone[PST_I_BW];
+    w = split ? w : w > b ? w - b : 0;
+    times->forward_ns = pst_sat_add_ns(times->forward_ns, ns[PST_I_F] - alone[PST_I_F]);
+    times->backward_input_ns = pst_sat_add_ns(times->backward_input_ns, b);
+    times->backward_weight_ns = pst_sat_add_ns(times->backward_weight_ns, w);
+    pst_arena_finish(&arena);
+}
+
 /* Operators, and the meetings of replicas inside passes. */
 static void time_stage(const struct pst_planner *planner, const struct pst_plan *plan, uint32_t s,
-                       struct pst_times *ret_times)
+                       bool split, struct pst_times *ret_times)
 {
     const struct pst_plan_stage *stage = &plan->stages[s];
-    const struct pst_graph *graph = planner->in.graph;
-    struct pst_pass_gathers gathers[PST_I_BW + 1];
     struct pst_cost_at at;
 
     pst_cost_ops(pst_cost_on(planner->in.cost, stage->ranks, stage->n_ranks, &at), stage->nodes,
                  stage->n_nodes, pst_plan_samples(stage), ret_times);
-    pst_plan_gathers_of(plan, graph, planner->in.cost, s, gathers);
-    ret_times->forward_ns = pst_sat_add_ns(ret_times->forward_ns, gathers[PST_I_F].ns);
-    ret_times->backward_input_ns =
-        pst_sat_add_ns(ret_times->backward_input_ns, gathers[PST_I_B].ns);
-    ret_times->backward_weight_ns =
-        pst_sat_add_ns(ret_times->backward_weight_ns,
-                       pst_sat_add_ns(gathers[PST_I_W].ns,
-                                      pst_plan_stage_scatter_ns(plan, graph, planner->in.cost, s)));
+    if (plan->zero >= 2) {
+        add_meetings(planner, plan, s, split, ret_times);
+    }
 }
 
 /* Costs of one stage, and the room that it leaves for activations. */
@@ -102,7 +117,7 @@ static pst_status fill_stage(struct pst_planner *planner, const struct pst_plan 
     }
     nodes = pst_view_build(planner, &question, &view);
     pst_plan_replayed(stage, planner->in.graph, replayed);
-    time_stage(planner, plan, s, &times);
+    time_stage(planner, plan, s, split, &times);
     *row = (struct pst_schedule_stage){
         .microbatch_size = stage->microbatch_size / plan->copies,
         .n_microbatches = stage->n_microbatches,

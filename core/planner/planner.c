@@ -11,6 +11,7 @@
 #include "base/util.h"
 #include "planner/attempts.h"
 #include "planner/state.h"
+#include "plan/gathers.h"
 
 #define PASS_WORK 2 /* a forward and a backward pass, as operators */
 
@@ -100,6 +101,7 @@ struct pst_plan *pst_planner_empty(const struct pst_planner *planner)
     pst_plan_create(in->graph, planner->sizes.batch, in->n_ranks, &plan);
     plan->optimizer_slots = in->optimizer_slots;
     plan->zero = (uint32_t)in->job->parallel.zero;
+    plan->prefetch = pst_gathers_prefetch(in->job->parallel.zero, in->job->parallel.prefetch);
     plan->capacity_bytes = pst_cluster_capacity(in->cluster);
     for (uint32_t r = 0; r < plan->n_devices; r++) {
         plan->devices[r].lacks_bytes = pst_cluster_lacks(in->cluster, r);

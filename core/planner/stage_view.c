@@ -6,9 +6,12 @@
  */
 #include "planner/state.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/memory.h"
 #include "graph/split.h"
+#include "plan/gathers.h"
 #include "plan/program.h"
 #include "host/caps.h"
 
@@ -146,26 +149,98 @@ static void await_layer(const struct pst_planner *planner, const uint32_t *ops, 
     }
 }
 
+/* What the replicas have in pieces of a layer: weights that forward passes, then that backward ones
+   gather; gradients, of which one sum is open at a time: that of a tied parameter, or the rest. */
+struct layer {
+    uint32_t begin, end;
+    uint64_t forward, backward, summed;
+};
+
+static struct layer measure_layer(const struct pst_graph *graph, const uint32_t *ops,
+                                  uint32_t n_ops, uint32_t begin, const bool *whole)
+{
+    struct layer layer = {.begin = begin, .end = begin};
+    uint64_t read = 0, all = 0, gradients = 0;
+
+    while (layer.end < n_ops && graph->ops[ops[layer.end]].layer == graph->ops[ops[begin]].layer) {
+        const struct pst_op *op = &graph->ops[ops[layer.end]];
+        struct pst_op_grad grad;
+
+        pst_op_grad_info(graph, ops[layer.end++], &grad);
+        all += gathered_bytes(graph, op, UINT64_MAX, false, whole);
+        read += gathered_bytes(graph, op, grad.b_reads_p | grad.w_reads_p, false, whole);
+        layer.forward += gathered_bytes(graph, op, UINT64_MAX, true, whole);
+        layer.backward += gathered_bytes(graph, op, grad.b_reads_p | grad.w_reads_p, true, whole);
+        for (uint32_t i = 0; i < op->n_param; i++) {
+            const uint32_t p = op->param[i];
+            const uint64_t bytes = p != PST_NONE && (whole == NULL || !whole[p])
+                                       ? pst_value_align(graph->params[p].elems * sizeof(float))
+                                       : 0;
+
+            gradients += bytes > 0 && graph->params[p].n_users == 1 ? bytes : 0;
+            layer.summed = max_bytes(layer.summed, bytes);
+        }
+    }
+    layer.forward += all;
+    layer.backward += read > 0 ? all : 0;
+    layer.summed = max_bytes(layer.summed, gradients);
+    return layer;
+}
+
+/* Beside the layer that runs, weights of the next ones with such are there, and gradients of the
+   one before while the replicas sum them. */
+static void add_ahead(const struct pst_planner *planner, const struct layer *layers, uint32_t n,
+                      uint32_t at, uint64_t *forward, uint64_t *backward)
+{
+    const struct pst_job *job = planner->in.job;
+    const uint32_t ahead = pst_gathers_prefetch(job->parallel.zero, job->parallel.prefetch);
+    const uint32_t gathers = job->parallel.zero >= 3 ? ahead : 0;
+    uint64_t next = 0, before = 0;
+
+    for (uint32_t i = at + 1, left = gathers; i < n && left > 0; i++) {
+        next += layers[i].forward;
+        left -= layers[i].forward > 0;
+    }
+    for (uint32_t i = at, left = gathers; i-- > 0 && left > 0;) {
+        before += layers[i].backward;
+        left -= layers[i].backward > 0;
+    }
+    for (uint32_t i = at + 1; ahead > 0 && i < n; i++) {
+        if (layers[i].summed > 0) {
+            before += layers[i].summed;
+            break;
+        }
+    }
+    for (uint32_t i = layers[at].begin; i < layers[at].end; i++) {
+        forward[i] += next;
+        backward[i] += before;
+    }
+}
+
 /* Fills scratch.gathered: of each of the operators what is there while it runs forward, then while
    it runs backward. */
 static void find_gathered(struct pst_planner *planner, const uint32_t *ops, uint32_t n_ops,
                           const bool *whole)
 {
     const struct pst_graph *graph = planner->in.graph;
-    uint64_t *gathered = planner->scratch.gathered;
+    uint64_t *forward = planner->scratch.gathered, *backward = forward + n_ops;
+    struct layer *layers = pst_alloc((size_t)n_ops + 1, sizeof *layers);
+    uint32_t n = 0;
 
-    memset(gathered, 0, 2 * (size_t)n_ops * sizeof *gathered);
-    for (uint32_t begin = 0, end; begin < n_ops; begin = end) {
-        end = begin + 1;
-        while (end < n_ops && graph->ops[ops[end]].layer == graph->ops[ops[begin]].layer) {
-            end++;
-        }
-        if (planner->in.job->parallel.zero > 2) {
-            gather_layer(planner, &ops[begin], end - begin, whole, &gathered[begin],
-                         &gathered[n_ops + begin]);
-        }
-        await_layer(planner, &ops[begin], end - begin, whole, &gathered[n_ops + begin]);
+    memset(forward, 0, 2 * (size_t)n_ops * sizeof *forward);
+    for (uint32_t begin = 0; begin < n_ops; begin = layers[n++].end) {
+        layers[n] = measure_layer(graph, ops, n_ops, begin, whole);
     }
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t begin = layers[i].begin, n_of = layers[i].end - begin;
+
+        if (planner->in.job->parallel.zero > 2) {
+            gather_layer(planner, &ops[begin], n_of, whole, &forward[begin], &backward[begin]);
+        }
+        await_layer(planner, &ops[begin], n_of, whole, &backward[begin]);
+        add_ahead(planner, layers, n, i, forward, backward);
+    }
+    free(layers);
 }
 
 /* --- tables and the planning graph -------------------------------------------------------------*/

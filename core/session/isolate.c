@@ -11,6 +11,7 @@
 #include "host/plugin_host.h"
 #include "planner/state.h"
 #include "session/groups.h"
+#include "plan/gathers.h"
 
 pst_status pst_isolate_is_wanted(const struct pst_job *job, bool *ret_wanted, struct pst_error *err)
 {
@@ -40,7 +41,9 @@ static bool belongs(const struct pst_session *session, const struct pst_plan *pl
            plan->batch == pst_graph_samples(session->graph, (uint32_t)session->job->train.batch) &&
            plan->graph_digest == session->graph->digest &&
            plan->optimizer_slots == pst_job_optimizer_slots(session->job) &&
-           plan->zero == (uint64_t)session->job->parallel.zero;
+           plan->zero == (uint64_t)session->job->parallel.zero &&
+           plan->prefetch ==
+               pst_gathers_prefetch(session->job->parallel.zero, session->job->parallel.prefetch);
 }
 
 static void sign_plan(struct pst_session *session)

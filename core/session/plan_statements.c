@@ -7,6 +7,7 @@
 
 #include "planner/state.h"
 #include "session/session.h"
+#include "plan/gathers.h"
 
 const char *pst_session_times_name(const struct pst_session *session)
 {
@@ -121,6 +122,8 @@ pst_status pst_session_compare_stated(struct pst_session *session, struct pst_ch
     compare_number(report, "number of devices", plan->n_devices,
                    (uint64_t)session->cluster.devices);
     compare_number(report, "zero", plan->zero, (uint64_t)job->parallel.zero);
+    compare_number(report, "prefetch", plan->prefetch,
+                   pst_gathers_prefetch(job->parallel.zero, job->parallel.prefetch));
     compare_number(report, "barrier", plan->barrier, pst_planner_barrier(job));
     if (job->plugins.isolate != PST_ISOLATE_AUTO) {
         compare_number(report, "isolated", plan->isolated,

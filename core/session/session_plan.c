@@ -14,6 +14,7 @@
 #include "planner/state.h"
 #include "session/groups.h"
 #include "session/isolate.h"
+#include "plan/gathers.h"
 
 pst_status pst_predict_step(const struct pst_plan *plan, const struct pst_graph *graph,
                             const struct pst_cost_model *cost, bool quick, uint64_t *ret_ns,
@@ -178,6 +179,12 @@ static pst_status match_job(const struct pst_session *session, const char *file,
         return pst_fail_at(err, PST_ERR_CONFIG, "config.value", file, 0, 0,
                            "the plan was made with parallel.zero = %u, here it is %lld; plan again",
                            plan->zero, (long long)job->parallel.zero);
+    }
+    if (plan->prefetch != pst_gathers_prefetch(job->parallel.zero, job->parallel.prefetch)) {
+        return pst_fail_at(err, PST_ERR_CONFIG, "config.value", file, 0, 0,
+                           "the plan was made with parallel.prefetch = %u, here it is %lld; plan "
+                           "again",
+                           plan->prefetch, (long long)job->parallel.prefetch);
     }
     if (plan->n_devices > (uint32_t)session->cluster.devices) {
         return pst_fail_at(err, PST_ERR_CONFIG, "config.value", file, 0, 0,

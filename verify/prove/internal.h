@@ -287,9 +287,9 @@ void pst_check_gradients(struct pst_check *check); /* fills gradients */
 void pst_check_params(struct pst_check *check, const struct pst_program *program);
 /* SHARD2 SHARD3 COMM4; `phase` is that of the first batch. */
 void pst_check_meetings(struct pst_check *check, const struct pst_program *program, uint32_t phase);
-/* SHARD2 COMM4, of n SCATTERs in a row at an instruction, whose gradients the first one sums. */
+/* SHARD2 COMM4, of a SCATTER in a pass whose stage is here. */
 void pst_check_scatter(struct pst_check *check, const struct pst_program *program, uint32_t instr,
-                       const struct pst_program_call *calls, uint32_t n);
+                       const struct pst_program_call *call);
 /* SHARD3 COMM4, of a GATHER in a pass. */
 void pst_check_gather(struct pst_check *check, const struct pst_program *program, uint32_t instr,
                       const struct pst_program_call *call);

@@ -470,10 +470,16 @@ void pst_walk_call(struct pst_walk *walk, const struct pst_program_call *call)
         visit_accumulate(walk, call, operands);
         break;
     case PST_C_SCATTER:
-        pst_walk_scatter(walk, call, operands);
+        pst_walk_scatter(walk, call);
         break;
     case PST_C_GATHER:
         pst_walk_gather(walk, call);
+        break;
+    case PST_C_WAIT:
+        pst_walk_wait(walk, call);
+        break;
+    case PST_C_ADD:
+        pst_walk_add(walk, call, operands);
         break;
     default:
         if (present(walk, operands[1], "losses")) {

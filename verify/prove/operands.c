@@ -165,6 +165,7 @@ static void visit_instr(struct pst_walk *walk)
         pst_walk_call(walk, call);
         walk->tick++;
     }
+    pst_walk_meetings_end(walk);
 }
 
 /* NUM1: in the end every accumulator holds all micro-batches of a batch; one of two may not have

@@ -15,6 +15,8 @@ struct pst_walk_value {
     uint32_t output_of;  /* last call that wrote it, plus 1; in host memory: the copy */
     uint32_t summed;     /* of an accumulator: micro-batches of a batch added */
     uint32_t back;       /* tick in which the list knows that it is back from the host */
+    uint32_t met_by;     /* call whose meeting of replicas has it, plus 1; 0: none */
+    bool is_sum;         /* of gradients over the replicas, of which nothing has been added */
     uint64_t gradient;   /* contributions that it holds, times pst_walk_sample() */
 };
 
@@ -30,9 +32,10 @@ struct pst_walk {
     uint32_t *first_tick; /* [instr] */
     struct pst_walk_copy *copies;
     uint32_t instr, tick, call;
-    uint32_t phase;       /* of the first batch */
-    uint32_t **scattered; /* [parameter][use] micro-batches whose gradients replicas have summed
-                             inside passes; NULL: of this parameter none */
+    uint32_t phase;         /* of the first batch */
+    uint32_t **scattered;   /* [parameter][use] micro-batches whose gradients replicas have summed
+                               inside passes; NULL: of this parameter none */
+    uint32_t *open, n_open; /* calls that have posted meetings of replicas, in order */
 };
 
 /* Returns the factor of a gradient that identifies its micro-batch; odd. */
@@ -89,12 +92,16 @@ const char *pst_check_copy_fault(const struct pst_program *program);
 bool pst_check_unroll_program(struct pst_check *check, const struct pst_program *program,
                               uint32_t phase, struct pst_program *ret_program);
 
-/* All rules for a SCATTER; then, that no rank with an empty piece has missed one. */
-void pst_walk_scatter(struct pst_walk *walk, const struct pst_program_call *call,
-                      const uint32_t *operands);
-/* All rules for a GATHER in a pass. */
+/* All rules for a SCATTER, or a GATHER in a pass, which post meetings; for the WAIT of one, and the
+   ADD of a sum; then, that a pass has ended all of its own, and that no rank with an empty piece
+   has missed a sum. */
+void pst_walk_scatter(struct pst_walk *walk, const struct pst_program_call *call);
 void pst_walk_gather(struct pst_walk *walk, const struct pst_program_call *call);
-void pst_walk_scatters_begin(struct pst_walk *walk); /* makes scattered */
+void pst_walk_wait(struct pst_walk *walk, const struct pst_program_call *call);
+void pst_walk_add(struct pst_walk *walk, const struct pst_program_call *call,
+                  const uint32_t *operands);
+void pst_walk_meetings_end(struct pst_walk *walk);
+void pst_walk_scatters_begin(struct pst_walk *walk); /* makes scattered and open */
 void pst_walk_scatters_end(struct pst_walk *walk);
 
 /* All rules for one call of the walk's instruction. */

@@ -313,33 +313,6 @@ void pst_check_meetings(struct pst_check *check, const struct pst_program *progr
     }
 }
 
-void pst_check_scatter(struct pst_check *check, const struct pst_program *program, uint32_t instr,
-                       const struct pst_program_call *calls, uint32_t n)
-{
-    struct walk w = {.check = check, .program = program, .instr = instr, .meeting = calls->meeting};
-    const struct pst_plan_stage *stage;
-    if (!pst_check_is_pass(program->instrs[instr].op)) {
-        return; /* COMM4 says so of the call */
-    }
-    stage = &check->plan->stages[program->instrs[instr].stage];
-    if (w.meeting->kind != PST_MEET_SUM || pst_plan_replica(stage, program->rank) == PST_NONE ||
-        !are_replicas(&w, stage)) {
-        pst_check_instr(check, "COMM4", program->rank, instr,
-                        ": a gradient is not summed over the replicas of the stage with this part, "
-                        "in their order");
-        return;
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        const uint32_t scratch = program->operands[calls[i].first_operand + 1];
-        if (scratch != PST_NONE &&
-            pst_check_uses(check, program->instrs[instr].stage, calls[i].op)) {
-            expect_all(&w, calls[i].op, scratch, sizeof(float));
-        }
-    }
-    expect_end(&w, "SHARD2");
-    expect_no_terms(&w);
-}
-
 /* False also where the rank has no row for the parameter, which MEM2 says. */
 static bool is_version_of(const struct pst_program *program, uint32_t value, uint32_t parameter)
 {
@@ -350,13 +323,58 @@ static bool is_version_of(const struct pst_program *program, uint32_t value, uin
 }
 
 /* Buffer of the meeting's next parameter, of which nothing comes before: a parameter in pieces that
-   the pass reads. */
+   the pass reads, or a gradient of one that it makes. */
 static bool is_for_pass(const struct walk *w, const struct pst_instr *instr, uint32_t value)
 {
     const struct pst_value *of = &w->program->values[value];
-    return of->kind == PST_V_GATHERED && pst_check_gathers(w->check, of->what) &&
+    const bool gather = w->meeting->kind == PST_MEET_GATHER;
+    return of->kind == (gather ? PST_V_GATHERED : PST_V_SCRATCH) &&
+           (gather ? pst_check_gathers : pst_check_scatters)(w->check, of->what) &&
            pst_check_uses(w->check, instr->stage, of->what) &&
            (w->n_parts == 0 || w->meeting->parts[w->n_parts - 1].value != value);
+}
+
+/* The meeting begins with the parameter that the call names. */
+static bool begins_with(const struct walk *w, const struct pst_program_call *call)
+{
+    const bool gather = call->kind == PST_C_GATHER;
+    if (w->meeting->n_parts == 0 ||
+        w->program->values[w->meeting->parts[0].value].what != call->op) {
+        pst_check_instr(w->check, gather ? "SHARD3" : "SHARD2", w->program->rank, w->instr,
+                        ": %s that does not begin with parameter %s", gather ? "GATHER" : "SCATTER",
+                        w->check->graph->params[call->op].name);
+        return false;
+    }
+    return true;
+}
+
+/* Whole buffers of gradients, of which each replica gets its own piece. */
+void pst_check_scatter(struct pst_check *check, const struct pst_program *program, uint32_t instr,
+                       const struct pst_program_call *call)
+{
+    struct walk w = {.check = check, .program = program, .instr = instr, .meeting = call->meeting};
+    if (w.meeting->kind != PST_MEET_SUM ||
+        !are_replicas(&w, &check->plan->stages[program->instrs[instr].stage])) {
+        pst_check_instr(check, "COMM4", program->rank, instr,
+                        ": a gradient is not summed over the replicas of the stage with this part, "
+                        "in their order");
+        return;
+    }
+    if (!begins_with(&w, call)) {
+        return;
+    }
+    while (w.n_parts < w.meeting->n_parts && !w.wrong) {
+        const uint32_t value = w.meeting->parts[w.n_parts].value;
+        if (!is_for_pass(&w, &program->instrs[instr], value)) {
+            pst_check_instr(check, "SHARD2", program->rank, instr,
+                            ": sums buffer %u, which is not a gradient in pieces of the stage, or "
+                            "once more",
+                            value);
+            return;
+        }
+        expect_all(&w, program->values[value].what, value, sizeof(float));
+    }
+    expect_no_terms(&w);
 }
 
 /* From `first` on, of one parameter: the replica brings its own piece. */
@@ -385,10 +403,7 @@ void pst_check_gather(struct pst_check *check, const struct pst_program *program
                         "in their order");
         return;
     }
-    if (meeting->n_parts == 0 || program->values[meeting->parts[0].value].what != call->op) {
-        pst_check_instr(check, "SHARD3", program->rank, instr,
-                        ": GATHER that does not begin with parameter %s",
-                        check->graph->params[call->op].name);
+    if (!begins_with(&w, call)) {
         return;
     }
     while (w.n_parts < meeting->n_parts && !w.wrong) {

@@ -10,12 +10,12 @@
 
 #include "base/memory.h"
 
-/* GATHER has a meeting, SCATTER may have one, no other call has. */
+/* GATHER and SCATTER have a meeting, no other call has. */
 static bool meeting_in_range(const struct pst_program *program, const struct pst_program_call *call)
 {
     const struct pst_program_meeting *meeting = call->meeting;
-    if ((meeting != NULL && call->kind != PST_C_SCATTER && call->kind != PST_C_GATHER) ||
-        (call->kind == PST_C_GATHER && (meeting == NULL || meeting->sources == NULL))) {
+    if ((meeting != NULL) != (call->kind == PST_C_SCATTER || call->kind == PST_C_GATHER) ||
+        (call->kind == PST_C_GATHER && meeting->sources == NULL)) {
         return false;
     }
     for (uint32_t i = 0; meeting != NULL && i < meeting->n_parts; i++) {
@@ -40,11 +40,11 @@ static bool call_in_range(const struct pst_check *check, const struct pst_progra
             return false;
         }
         count = pst_operands_of(&check->graph->ops[call->op]).count;
-    } else if (call->kind == PST_C_ACCUMULATE || call->kind == PST_C_SCATTER ||
-               call->kind == PST_C_GATHER) {
+    } else if (call->kind == PST_C_ACCUMULATE || call->kind >= PST_C_SCATTER) {
         limit = check->graph->n_params;
     }
-    if (call->kind > PST_C_GATHER || !meeting_in_range(program, call) ||
+    if (call->kind > PST_C_ADD || !meeting_in_range(program, call) ||
+        (call->kind == PST_C_WAIT && call->posted > call - program->calls) ||
         (call->kind != PST_C_KERNEL && call->op >= limit) ||
         call->first_operand > program->n_operands ||
         count > program->n_operands - call->first_operand) {

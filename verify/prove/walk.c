@@ -40,6 +40,8 @@ void pst_walk_read(struct pst_walk *walk, uint32_t v, uint64_t bytes, const char
     } else if (!pst_walk_is_alive(walk, v)) {
         pst_walk_fault(walk, "MEM2", "%s (buffer %u) is read outside its life, ticks %u to %u",
                        what, v, value->first, value->last);
+    } else if (state->met_by > 0) {
+        pst_walk_fault(walk, "MEM2", "%s (buffer %u) is read while replicas meet for it", what, v);
     } else if (value->kind == PST_V_FETCHED && state->written && walk->tick <= state->back) {
         pst_walk_fault(walk, "MEM2", "%s (buffer %u) is read before it is back from the host", what,
                        v);
@@ -66,6 +68,9 @@ void pst_walk_write(struct pst_walk *walk, uint32_t v, uint64_t bytes, const cha
     } else if (!pst_walk_is_alive(walk, v)) {
         pst_walk_fault(walk, "MEM2", "%s (buffer %u) is written outside its life, ticks %u to %u",
                        what, v, value->first, value->last);
+    } else if (state->met_by > 0) {
+        pst_walk_fault(walk, "MEM2", "%s (buffer %u) is written while replicas meet for it", what,
+                       v);
     } else if (walk->tick < state->sent_until) {
         pst_walk_fault(walk, "MEM2", "%s (buffer %u) is written while it is sent or copied", what,
                        v);
@@ -78,6 +83,7 @@ void pst_walk_write(struct pst_walk *walk, uint32_t v, uint64_t bytes, const cha
         pst_walk_fault(walk, "MEM2", "%s (buffer %u) is written twice by one call", what, v);
     }
     state->written = true;
+    state->is_sum = false;
     state->output_of = walk->call + 1;
 }
 

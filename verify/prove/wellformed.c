@@ -4,6 +4,7 @@
  */
 #include "plan/sequence.h"
 #include "prove/internal.h"
+#include "plan/gathers.h"
 
 #define MAX_DEVICES      65536u
 #define MAX_STAGES       65536u
@@ -340,6 +341,10 @@ static void check_zero(struct pst_check *check)
             "zero = %u with version rule %u and %u copies of the model; zero = 2 and 3 need "
             "version rule 1 and one copy",
             plan->zero, plan->version_rule, plan->copies);
+    } else if (plan->prefetch > (plan->zero >= 2 ? PST_MOST_PREFETCH : 0)) {
+        pst_check_add(check, "FORM1", PST_NONE, PST_NONE,
+                      "prefetch = %u with zero = %u; prefetch is 0 to %d, and 0 with zero 0 and 1",
+                      plan->prefetch, plan->zero, PST_MOST_PREFETCH);
     }
 }
 

@@ -86,10 +86,13 @@ uint64_t pst_sim_host_ns(const struct pst_cost_model *cost, const struct pst_pla
 
 /* placed: the lists hold R passes of the stage, so that B does not replay. */
 static void stage_times(const struct pst_sim_durations *durations, struct pst_arena *arena,
-                        const struct pst_plan_stage *stage, bool placed,
-                        struct pst_sim_stage *ret_stage)
+                        uint32_t s, bool placed)
 {
+    const struct pst_plan_stage *stage = &durations->plan->stages[s];
+    struct pst_sim_stage *ret_stage = &durations->stages[s];
     const uint32_t n = durations->graph->slices;
+    struct pst_arena temporary = {0};
+    struct pst_stage_rows rows = {.stage = s};
     struct pst_cost_at at;
     const struct pst_cost_model *cost =
         pst_cost_on(durations->cost, stage->ranks, stage->n_ranks, &at);
@@ -100,11 +103,16 @@ static void stage_times(const struct pst_sim_durations *durations, struct pst_ar
             pst_sim_update_ns(cost, ret_stage->update_bytes[m], durations->plan->optimizer_slots);
     }
     ret_stage->compute_ns = pst_arena_array(arena, n, sizeof *ret_stage->compute_ns);
-    for (uint32_t slice = 0; slice < n; slice++) {
-        uint64_t *ns = ret_stage->compute_ns[slice];
-
-        pst_plan_pass_ns(stage, durations->graph, durations->cost, slice, !placed, ns);
+    ret_stage->summed_ns = pst_arena_array(arena, n, sizeof *ret_stage->summed_ns);
+    if (durations->plan->zero >= 2) {
+        pst_stage_rows_make(durations->plan, durations->graph, durations->cost, s, &temporary,
+                            &rows);
     }
+    for (uint32_t slice = 0; slice < n; slice++) {
+        pst_stage_times(&rows, durations->plan, durations->graph, durations->cost, slice, !placed,
+                        ret_stage->compute_ns[slice], ret_stage->summed_ns[slice]);
+    }
+    pst_arena_finish(&temporary);
 }
 
 static void find_placed_replays(const struct pst_plan *plan, bool *placed)
@@ -191,20 +199,6 @@ static void scatters_init(const struct pst_sim_durations *durations, struct pst_
     *ret_scatters = scatters;
 }
 
-/* Their time is that of passes. */
-static void gathers_init(const struct pst_sim_durations *durations, uint32_t s,
-                         struct pst_sim_stage *stage)
-{
-    pst_plan_gathers_of(durations->plan, durations->graph, durations->cost, s, stage->gathers);
-    for (uint32_t i = 0; i < durations->graph->slices; i++) {
-        for (uint32_t op = PST_I_F; op <= PST_I_BW; op++) {
-            uint64_t *ns = &stage->compute_ns[i][op];
-
-            *ns = pst_sat_add_ns(*ns, stage->gathers[op].ns);
-        }
-    }
-}
-
 /* --- inside the passes of stages that offload --------------------------------------------------*/
 
 /* placed: passes R replay, so that B does not. */
@@ -212,41 +206,14 @@ static void time_calls(const struct pst_sim_durations *durations, struct pst_are
                        const struct pst_plan_stage *stage, bool placed,
                        const struct pst_pass_calls *pass, uint64_t **ret_ns)
 {
-    const size_t n = (size_t)pass->n_calls * durations->graph->slices;
-    uint64_t *ns = pst_arena_array(arena, n + 1, sizeof *ns);
-    for (size_t i = 0; i < n; i++) {
-        const struct pst_pass_call *call = &pass->calls[i % pass->n_calls];
-        const struct pst_cost_model of =
-            pst_cost_of_slice(durations->cost, (uint32_t)(i / pass->n_calls));
-        struct pst_cost_at at;
-        struct pst_times times;
-        if (call->replay && placed) {
-            continue;
-        }
-        pst_cost_op(pst_cost_on(&of, stage->ranks, stage->n_ranks, &at), stage->nodes[call->node],
-                    pst_plan_samples(stage), &times);
-        ns[i] = call->pass == 0   ? times.forward_ns
-                : call->pass == 1 ? times.backward_input_ns
-                                  : times.backward_weight_ns;
+    const uint32_t n = durations->graph->slices;
+    uint64_t *ns = pst_arena_array(arena, (size_t)pass->n_calls * n + 1, sizeof *ns);
+
+    for (uint32_t slice = 0; slice < n; slice++) {
+        pst_pass_call_ns(stage, durations->cost, pass, slice, placed,
+                         ns + (size_t)slice * pass->n_calls);
     }
     *ret_ns = ns;
-}
-
-/* Returns NULL where the stage does not scatter. */
-static uint64_t *call_scatters(const struct pst_sim_durations *durations, struct pst_arena *arena,
-                               uint32_t s)
-{
-    const struct pst_plan_stage *stage = &durations->plan->stages[s];
-    uint64_t *ns;
-
-    if (durations->stages[s].scatters == NULL) {
-        return NULL;
-    }
-    ns = pst_arena_array(arena, stage->n_nodes, sizeof *ns);
-    for (uint32_t n = 0; n < stage->n_nodes; n++) {
-        ns[n] = pst_plan_node_scatter_ns(durations->plan, durations->graph, durations->cost, s, n);
-    }
-    return ns;
 }
 
 static void offload_init(const struct pst_sim_durations *durations, struct pst_arena *arena,
@@ -258,17 +225,13 @@ static void offload_init(const struct pst_sim_durations *durations, struct pst_a
         return;
     }
     struct pst_sim_offload *offload = pst_arena_array(arena, 1, sizeof *offload);
-    pst_pass_calls_init(stage, durations->graph, arena, offload->passes);
-    offload->scatter_ns = call_scatters(durations, arena, s);
+    pst_stage_rows_make(durations->plan, durations->graph, durations->cost, s, arena,
+                        &offload->rows);
     offload->bytes = pst_arena_array(arena, stage->n_nodes, sizeof *offload->bytes);
     pst_plan_offload_bytes(stage, durations->graph, offload->bytes);
     for (uint32_t i = 0; i < sizeof ops / sizeof *ops; i++) {
-        const struct pst_pass_calls *pass = &offload->passes[ops[i]];
-
-        time_calls(durations, arena, stage, placed, pass, &offload->call_ns[ops[i]]);
-        offload->gather_ns[ops[i]] = pst_arena_array(arena, pass->n_calls, sizeof(uint64_t));
-        pst_plan_pass_gathers(durations->plan, durations->graph, durations->cost, s, pass,
-                              offload->gather_ns[ops[i]]);
+        time_calls(durations, arena, stage, placed, &offload->rows.calls[ops[i]],
+                   &offload->call_ns[ops[i]]);
     }
     *ret_offload = offload;
 }
@@ -290,9 +253,9 @@ void pst_sim_durations_init(struct pst_sim_durations *durations, struct pst_aren
     count_updates(durations, arena);
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         struct pst_sim_stage *stage = &durations->stages[s];
-        stage_times(durations, arena, &plan->stages[s], placed[s], stage);
+        stage_times(durations, arena, s, placed[s]);
         scatters_init(durations, arena, s, &stage->scatters);
-        gathers_init(durations, s, stage);
+        pst_plan_gathers_of(plan, graph, cost, s, stage->gathers);
         offload_init(durations, arena, s, placed[s], &stage->offload);
     }
     for (uint32_t e = 0; e < plan->n_edges; e++) {

@@ -8,21 +8,19 @@
 
 #include "base/saturate.h"
 #include "graph/cost.h"
-#include "plan/pass_calls.h"
+#include "plan/pass_rows.h"
 
-/* The calls in the passes of a stage that offloads. */
+/* What passes of a stage that offloads do. */
 struct pst_sim_offload {
-    struct pst_pass_calls passes[PST_I_BW + 1];
+    struct pst_stage_rows rows;
     uint64_t *call_ns[PST_I_BW + 1]; /* of each call, slice by slice */
     uint64_t *bytes;                 /* [node] moved by one copy; 0: it is not offloaded */
-    uint64_t *scatter_ns; /* [node] after its call W, where the stage scatters; NULL: nowhere */
-    uint64_t *gather_ns[PST_I_BW + 1]; /* [call] before it, weights come from the replicas */
 };
 
 /*
  * A stage whose passes sum gradients over the replicas (ZeRO 2). They add up micro-batches, slices
  * of sequences backward, in their order: a pass W that comes before its turn sums nothing, one
- * whose turn it is sums after each of its calls, then at its end for those that have waited for it.
+ * whose turn it is sums after its calls, then at its end for those that have waited for it.
  */
 struct pst_sim_scatters {
     uint64_t bytes, ns; /* of one micro-batch */
@@ -32,8 +30,8 @@ struct pst_sim_scatters {
 
 struct pst_sim_stage {
     uint64_t (*compute_ns)[PST_I_COUNT]; /* [slice] passes of one micro-batch on one rank, which is
-                                            this slice of its sequences, with gathers, without
-                                            scatters */
+                                            this slice of its sequences, that scatter nothing */
+    uint64_t (*summed_ns)[PST_I_COUNT];  /* that scatter the gradients of their own micro-batch */
     uint32_t n_updates;                  /* 1: all ranks of the stage update the same */
     uint64_t *update_bytes; /* f32 bytes of the parameters that STEP updates on each rank */
     uint64_t *update_ns;    /* the time of that */
@@ -86,9 +84,10 @@ static inline uint64_t pst_sim_compute_ns(const struct pst_sim_durations *durati
 
     if (instr->op != PST_I_STEP) {
         const uint32_t n_sums = pst_sim_sums(durations, instr);
-        const uint64_t ns = stage->compute_ns[slice][instr->op];
 
-        return n_sums == 0 ? ns : pst_sat_add_ns(ns, pst_sat_mul(stage->scatters->ns, n_sums));
+        return n_sums == 0 ? stage->compute_ns[slice][instr->op]
+                           : pst_sat_add_ns(stage->summed_ns[slice][instr->op],
+                                            pst_sat_mul(stage->scatters->ns, n_sums - 1));
     }
     if (stage->n_updates > 1) {
         replica = pst_plan_replica(&durations->plan->stages[instr->stage], rank);
@@ -103,7 +102,7 @@ static inline const uint64_t *pst_sim_call_ns(const struct pst_sim_durations *du
     const struct pst_sim_offload *offload = durations->stages[instr->stage].offload;
     const size_t slice = instr->microbatch % durations->graph->slices;
 
-    return offload->call_ns[instr->op] + slice * offload->passes[instr->op].n_calls;
+    return offload->call_ns[instr->op] + slice * offload->rows.calls[instr->op].n_calls;
 }
 
 /* The update of so many bytes of f32 parameters with `slots` values of state each: one stage. */

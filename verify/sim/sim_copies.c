@@ -18,10 +18,12 @@ void pst_sim_copies_init(struct pst_sim *sim, uint32_t rank)
         const struct pst_sim_offload *offload = sim->durations.stages[s].offload;
         if (offload != NULL && pst_plan_replica(&sim->plan->stages[s], rank) != PST_NONE) {
             any = true;
-            most =
-                offload->passes[PST_I_F].n_calls > most ? offload->passes[PST_I_F].n_calls : most;
-            most =
-                offload->passes[PST_I_BW].n_calls > most ? offload->passes[PST_I_BW].n_calls : most;
+            most = offload->rows.calls[PST_I_F].n_calls > most
+                       ? offload->rows.calls[PST_I_F].n_calls
+                       : most;
+            most = offload->rows.calls[PST_I_BW].n_calls > most
+                       ? offload->rows.calls[PST_I_BW].n_calls
+                       : most;
         }
     }
     if (!any) {
@@ -38,7 +40,7 @@ static const struct pst_pass_calls *calls_of(const struct pst_sim *sim,
     const struct pst_sim_offload *offload = sim->durations.stages[instr->stage].offload;
     bool pass = instr->op == PST_I_F || instr->op == PST_I_B || instr->op == PST_I_W ||
                 instr->op == PST_I_BW;
-    return pass && offload != NULL ? &offload->passes[instr->op] : NULL;
+    return pass && offload != NULL ? &offload->rows.calls[instr->op] : NULL;
 }
 
 /* The call of its pass that a copy's own rule names; PST_NONE: none does. */
@@ -70,59 +72,42 @@ uint32_t pst_sim_waits_at(const struct pst_sim *sim, const struct pst_sim_rank *
     return call != PST_NONE ? call : 0; /* any other wait: before the first */
 }
 
-/* Before which call the pass waits until when: state->until. False: nothing to wait for inside. */
-static bool take_waits(const struct pst_sim *sim, const struct pst_sim_rank *state,
+/* Before which call the pass waits until when: state->until. */
+static void take_waits(const struct pst_sim *sim, const struct pst_sim_rank *state,
                        const struct pst_instr *instr)
 {
-    bool any = false;
     for (uint32_t w = 0; w < instr->n_waits; w++) {
         uint32_t call = pst_sim_waits_at(sim, state, instr, w);
         if (call != PST_NONE) {
             state->until[call] = pst_later(state->until[call], state->end[instr->waits[w]]);
-            any = true;
         }
     }
-    return any;
 }
 
-/* Time in which a call's results are summed over the replicas after it: copies that wait for the
-   call do not wait for that. What has waited for this pass is summed at its end. */
-static uint64_t scatter_ns(const struct pst_sim *sim, const struct pst_instr *instr,
-                           const struct pst_pass_call *call)
-{
-    const uint64_t *ns = sim->durations.stages[instr->stage].offload->scatter_ns;
-
-    return ns != NULL && call->pass == 2 && pst_sim_sums(&sim->durations, instr) > 0
-               ? ns[call->node]
-               : 0;
-}
-
+/* What has waited for this pass is summed at its end. */
 uint64_t pst_sim_run_pass(struct pst_sim *sim, struct pst_sim_rank *state, uint32_t at)
 {
     const struct pst_instr *instr = &state->list[at];
-    const struct pst_pass_calls *calls = calls_of(sim, instr);
-    uint64_t whole = pst_sim_compute_ns(&sim->durations, instr, (uint32_t)(state - sim->ranks));
-    uint64_t now = state->now, stall = 0;
+    const struct pst_sim_stage *stage = &sim->durations.stages[instr->stage];
+    const uint32_t n_sums = pst_sim_sums(&sim->durations, instr);
+    struct pst_pass_walk walk = {.serial = sim->durations.cost->side_by_side > 0,
+                                 .call_end = state->call_end};
+    const struct pst_stage_rows *rows;
+    uint64_t end;
+
     state->behind = at;
-    if (calls == NULL) {
-        return pst_sat_add_ns(now, whole);
+    if (calls_of(sim, instr) == NULL) {
+        return pst_sat_add_ns(
+            state->now, pst_sim_compute_ns(&sim->durations, instr, (uint32_t)(state - sim->ranks)));
     }
-    const uint64_t *ns = pst_sim_call_ns(&sim->durations, instr);
-    bool waits = take_waits(sim, state, instr);
-    const uint64_t *gather_ns = sim->durations.stages[instr->stage].offload->gather_ns[instr->op];
-    for (uint32_t c = 0; c < calls->n_calls; c++) {
-        now = pst_sat_add_ns(now, gather_ns[c]);
-        if (waits && state->until[c] > now) {
-            stall = pst_sat_add_ns(stall, state->until[c] - now);
-            now = state->until[c];
-        }
-        state->until[c] = 0;
-        now = pst_sat_add_ns(now, ns[c]);
-        state->call_end[c] = now;
-        now = pst_sat_add_ns(now, scatter_ns(sim, instr, &calls->calls[c]));
-    }
-    state->stall[at] = stall;
-    return pst_sat_add_ns(pst_sat_add_ns(state->now, whole), stall);
+    take_waits(sim, state, instr);
+    walk.call_ns = pst_sim_call_ns(&sim->durations, instr);
+    walk.until = state->until;
+    rows = &stage->offload->rows;
+    end = pst_pass_walk(n_sums > 0 ? &rows->summed[instr->op] : &rows->plain[instr->op], &walk,
+                        state->now);
+    state->stall[at] = walk.stall_ns;
+    return n_sums > 1 ? pst_sat_add_ns(end, pst_sat_mul(stage->scatters->ns, n_sums - 1)) : end;
 }
 
 /* When the pass that the copy stands behind is through with the copy's node; where it is another

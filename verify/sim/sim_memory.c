@@ -154,6 +154,33 @@ static uint64_t copies_end(const struct passage *passage, const struct pst_progr
     return latest;
 }
 
+/* When the n calls of a pass begin, from its own beginning on, if they stay for no copy; [n]: its
+   end. Meetings of replicas go on beside kernels, or take their cores. */
+static uint64_t *time_calls(const struct pst_sim_record *record, uint32_t rank, uint32_t stage,
+                            const struct pst_program_call *calls, uint32_t n)
+{
+    uint64_t *at = pst_alloc((size_t)n + 1, sizeof *at), *end = pst_alloc(n, sizeof *end);
+    const bool serial = record->cost->side_by_side > 0;
+    uint64_t now = 0, lane_free = 0;
+
+    for (uint32_t c = 0; c < n; c++) {
+        const uint64_t ns = call_ns(record, rank, stage, &calls[c]);
+
+        at[c] = now;
+        if (calls[c].kind == PST_C_WAIT) {
+            now = pst_later(now, end[c - calls[c].posted]);
+        } else if (calls[c].meeting == NULL) {
+            now = pst_sat_add_ns(now, ns);
+        } else {
+            end[c] = lane_free = pst_sat_add_ns(pst_later(now, lane_free), ns);
+            now = serial ? lane_free : now;
+        }
+    }
+    at[n] = now;
+    free(end);
+    return at;
+}
+
 /* Ticks of one instruction; returns the one behind them. */
 static uint32_t walk_instr(const struct pst_sim_record *record, const struct passage *passage,
                            uint32_t instr, uint32_t tick, struct curve *curve)
@@ -161,27 +188,26 @@ static uint32_t walk_instr(const struct pst_sim_record *record, const struct pas
     const struct pst_program_instr *list =
         &passage->program->lists[passage->section->first_instr + instr];
     const struct pst_program_call *calls = &passage->program->calls[list->first_call];
-    const uint32_t at = passage->first + instr, stage = passage->run->list[at].stage;
+    const uint32_t at = passage->first + instr, n = list->n_calls;
     uint64_t start = passage->run->posted[at], end = passage->run->end[at];
-    uint64_t total = 0, before = 0, stalled = 0;
+    uint64_t *ns, stalled = 0;
     uint64_t stall = passage->run->stall != NULL ? passage->run->stall[at] : 0;
-    for (uint32_t c = 0; c < list->n_calls; c++) {
-        total += call_ns(record, curve->rank, stage, &calls[c]);
-    }
-    if (list->n_calls == 0) {
+    if (n == 0) {
         at_time(curve, start, curve->rise[tick++]);
+        return tick;
     }
-    for (uint32_t c = 0; c < list->n_calls; c++) {
-        unsigned __int128 share = (unsigned __int128)(end - start - stall) * before;
-        uint64_t now = start + stalled + (total > 0 ? (uint64_t)(share / total) : 0);
+    ns = time_calls(record, curve->rank, passage->run->list[at].stage, calls, n);
+    for (uint32_t c = 0; c < n; c++) {
+        unsigned __int128 share = (unsigned __int128)(end - start - stall) * ns[c];
+        uint64_t now = start + stalled + (ns[n] > 0 ? (uint64_t)(share / ns[n]) : 0);
         uint64_t until = copies_end(passage, &calls[c], at);
-        for (uint32_t n = pst_call_ticks(&calls[c]); n > 1; n--) {
+        for (uint32_t t = pst_call_ticks(&calls[c]); t > 1; t--) {
             at_time(curve, now, curve->rise[tick++]);
         }
         stalled += until > now ? until - now : 0;
         at_time(curve, until > now ? until : now, curve->rise[tick++]);
-        before += call_ns(record, curve->rank, stage, &calls[c]);
     }
+    free(ns);
     return tick;
 }
 

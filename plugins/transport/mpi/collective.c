@@ -109,7 +109,7 @@ pst_status mpi_meet(struct pst_transport *transport, uint32_t rank,
         return PST_ERR_CANCELLED;
     }
     if (rank == world->rank && inorder_takes(meeting, rank, world->n_ranks, &me)) {
-        sum = take_sum(transport, meeting, me, meeting->lane == PST_MEET_PARTS);
+        sum = take_sum(transport, meeting, me, meeting->lane != PST_MEET_SUMS);
     }
     if (sum == NULL) {
         return PST_ERR_BUG;

@@ -184,10 +184,11 @@ struct sum_lane {
 };
 
 struct pst_transport {
-    uint32_t max_requests, max_meetings;
+    uint32_t max_requests, max_meetings, max_rows;
     uint64_t stall_ns;
     struct request *requests;
-    struct sum *sums; /* max_meetings, one for calls that wait at once, that of PST_MEET_PARTS */
+    struct sum *sums; /* max_meetings, one for calls that wait at once, that of PST_MEET_PARTS,
+                         max_rows */
     struct request_link *free, *free_sums[PST_MEET_LANES];
     uint32_t *all;             /* 0 .. n_ranks - 1 */
     uint64_t start_ns, end_ns; /* of what the last wait ended */
@@ -262,7 +263,7 @@ extern struct world *mpi_world; /* NULL: nobody has joined */
 
 static inline uint32_t mpi_n_sums(const struct pst_transport *transport)
 {
-    return transport->max_meetings + 2;
+    return transport->max_meetings + 2 + transport->max_rows;
 }
 
 static inline const char *mpi_host_of(const struct world *world, uint32_t rank)

@@ -71,16 +71,18 @@ static void mpi_close(struct pst_transport *transport)
 
 static void allocate(struct pst_transport *transport, uint32_t n_ranks)
 {
-    uint32_t n_sums = mpi_n_sums(transport);
+    const uint32_t n_sums = transport->max_meetings + 1;
 
     transport->requests = pst_alloc(transport->max_requests, sizeof *transport->requests);
-    transport->sums = pst_alloc(n_sums, sizeof *transport->sums);
+    transport->sums = pst_alloc(mpi_n_sums(transport), sizeof *transport->sums);
     transport->all = pst_alloc(n_ranks, sizeof *transport->all);
     requests_fill(&transport->free, transport->requests, transport->max_requests,
                   sizeof *transport->requests);
-    requests_fill(&transport->free_sums[PST_MEET_SUMS], transport->sums, n_sums - 1,
+    requests_fill(&transport->free_sums[PST_MEET_SUMS], transport->sums, n_sums,
                   sizeof *transport->sums);
-    requests_push(&transport->free_sums[PST_MEET_PARTS], &transport->sums[n_sums - 1]);
+    requests_push(&transport->free_sums[PST_MEET_PARTS], &transport->sums[n_sums]);
+    requests_fill(&transport->free_sums[PST_MEET_ROWS], &transport->sums[n_sums + 1],
+                  transport->max_rows, sizeof *transport->sums);
     for (uint32_t i = 0; i < n_ranks; i++) {
         transport->all[i] = i;
     }
@@ -127,6 +129,7 @@ static pst_status mpi_open(const struct pst_transport_config *config,
     transport = pst_alloc(1, sizeof *transport);
     transport->max_requests = config->max_requests > 0 ? config->max_requests : 1;
     transport->max_meetings = config->max_meetings;
+    transport->max_rows = config->max_rows;
     transport->stall_ns = config->stall_ns;
     transport->doing = config->doing;
     transport->doing_context = config->doing_context;

@@ -39,7 +39,7 @@ pst_status mpi_attach(struct pst_transport *transport, uint32_t rank, struct pst
 {
     const struct pst_transport_memory *memory = &transport->memory;
     const struct pst_device_ops *device = transport->device;
-    const uint32_t n_meetings = transport->max_meetings + 1;
+    const uint32_t n_meetings = transport->max_meetings + 1 + transport->max_rows;
     struct pst_transport_needs needs = {0};
     struct pst_error why = {0};
     pst_status status = PST_OK;

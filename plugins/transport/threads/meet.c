@@ -17,7 +17,8 @@
 
 void threads_meet_init(struct pst_transport *transport)
 {
-    size_t n_ranks = transport->n_ranks, n_sums = transport->max_meetings, each = n_sums + 1;
+    size_t n_ranks = transport->n_ranks, n_sums = transport->max_meetings;
+    size_t each = threads_n_posts(transport);
     struct meet *meet = pst_alloc(1, sizeof *meet);
 
     transport->meet = meet;
@@ -33,6 +34,8 @@ void threads_meet_init(struct pst_transport *transport)
         rank->posts = pst_alloc(each, sizeof *rank->posts);
         requests_fill(&rank->lanes[PST_MEET_SUMS].free, rank->posts, n_sums, sizeof *rank->posts);
         requests_push(&rank->lanes[PST_MEET_PARTS].free, &rank->posts[n_sums]);
+        requests_fill(&rank->lanes[PST_MEET_ROWS].free, &rank->posts[n_sums + 1],
+                      transport->max_rows, sizeof *rank->posts);
         for (size_t i = 0; i < each; i++) {
             rank->posts[i].rank = (uint32_t)r;
         }
@@ -477,7 +480,7 @@ pst_status threads_meet_wait(struct pst_transport *transport, uint32_t rank, pst
     enum outcome outcome;
     pst_status status;
 
-    if (id > transport->max_meetings ||
+    if (id >= threads_n_posts(transport) ||
         atomic_load_explicit(&post->state, memory_order_relaxed) == REQUEST_FREE) {
         return stall_fail_request(rank, "meeting", id, err);
     }

@@ -41,7 +41,7 @@ struct meet_rank {
         struct request_link *free;  /* of the rank's thread */
         uint64_t free_ns;           /* with times: end of its last meeting */
     } lanes[PST_MEET_LANES];
-    struct post *posts; /* max_meetings, and the one of PST_MEET_PARTS */
+    struct post *posts; /* max_meetings, the one of PST_MEET_PARTS, max_rows */
 };
 
 struct meet {
@@ -50,6 +50,11 @@ struct meet {
     struct gathering *gatherings;
     struct request_link *free;
 };
+
+static inline uint32_t threads_n_posts(const struct pst_transport *transport)
+{
+    return transport->max_meetings + 1 + transport->max_rows;
+}
 
 /* The post that brings a term of the sum. */
 const struct post *threads_post_of(const struct post *first, uint32_t term);

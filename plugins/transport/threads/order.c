@@ -36,7 +36,7 @@ pst_status threads_attach(struct pst_transport *transport, uint32_t rank, struct
 
         status = make_marks(transport, rank, marks, 3, err);
     }
-    for (uint32_t i = 0; i <= transport->max_meetings && status == PST_OK; i++) {
+    for (uint32_t i = 0; i < threads_n_posts(transport) && status == PST_OK; i++) {
         struct post *post = &transport->meet->ranks[rank].posts[i];
         struct pst_mark **marks[] = {&post->begin, &post->start, &post->part, &post->end};
 

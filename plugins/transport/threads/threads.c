@@ -100,6 +100,7 @@ static pst_status threads_open(const struct pst_transport_config *config,
     transport->n_ranks = config->n_ranks;
     transport->max_requests = config->max_requests > 0 ? config->max_requests : 1;
     transport->max_meetings = config->max_meetings;
+    transport->max_rows = config->max_rows;
     transport->stall_ns = config->stall_ns;
     transport->spin_ns = config->n_ranks <= pst_usable_cores() ? SPIN_NS : 0;
     transport->timed = config->times != NULL;

@@ -79,7 +79,7 @@ struct wire {
 struct meet;
 
 struct pst_transport {
-    uint32_t n_ranks, max_requests, max_meetings;
+    uint32_t n_ranks, max_requests, max_meetings, max_rows;
     uint64_t spin_ns; /* a rank looks so long before it sleeps; 0: others want its core */
     uint64_t stall_ns;
     struct rank *ranks;

@@ -229,6 +229,7 @@ static inline void real_plan(struct real *real, const struct layout *layout, uin
     assert_true(real->n_ranks <= MOST_RANKS);
     pst_plan_create(real->graph, real->batch, real->n_ranks, &real->plan);
     real->plan->zero = real_cuts;
+    real->plan->prefetch = real_cuts >= 2;
     for (uint32_t v = 0; v < n; v++) {
         nodes[v] = v;
     }

@@ -281,6 +281,7 @@ static char *text_of_parts(struct rig *rig, uint32_t zero)
     pst_plan_expand(groups, 4, &rig->plan);
     pst_plan_destroy(groups);
     rig->plan->zero = zero;
+    rig->plan->prefetch = zero == 2;
     return pst_plan_to_json(rig->plan, rig->graph);
 }
 
@@ -296,13 +297,15 @@ TEST(parts)
         assert_non_null(strstr(text, "\"version\":2"));
         assert_non_null(strstr(text, "\"id\":1,\"tensor\":4,"));
         assert_true((strstr(text, "\"parallel\"") != NULL) == (zero > 0));
-        assert_true((strstr(text, "\"parallel\":{\"zero\":2}") != NULL) == (zero == 2));
+        assert_true((strstr(text, "\"parallel\":{\"zero\":2,\"prefetch\":1}") != NULL) ==
+                    (zero == 2));
         assert_true((strstr(text, "\"parallel\":{\"zero\":3}") != NULL) == (zero == 3));
         assert_ok(pst_plan_parse("plan", text, strlen(text), rig.graph, &read, &err), &err);
         again = pst_plan_to_json(read, rig.graph);
         assert_string_equal(text, again);
         assert_int_equal(read->stages[1].tensor, 4);
         assert_int_equal(read->zero, zero);
+        assert_int_equal(read->prefetch, zero == 2);
         before = pst_plan_digest(rig.plan);
         after = pst_plan_digest(read);
         assert_true(pst_hash_equal(&before, &after));
@@ -311,6 +314,10 @@ TEST(parts)
         assert_false(pst_hash_equal(&before, &after));
         read->stages[1].tensor = 4;
         read->zero = zero == 2 ? 1 : 2;
+        after = pst_plan_digest(read);
+        assert_false(pst_hash_equal(&before, &after));
+        read->zero = zero;
+        read->prefetch++;
         after = pst_plan_digest(read);
         assert_false(pst_hash_equal(&before, &after));
         pst_plan_destroy(read);
@@ -347,6 +354,12 @@ static const struct damage damages_of_parts[] = {
      "zero = 4, expected 1, 2 or 3"},
     {VERSIONS, VERSIONS ",\"parallel\":{\"zero\":\"2\"}", "input.syntax", "parallel.zero"},
     {VERSIONS, VERSIONS ",\"parallel\":{\"zero\":-1}", "input.syntax", "parallel.zero"},
+    {VERSIONS, VERSIONS ",\"parallel\":{\"zero\":3,\"prefetch\":0}", "input.unsupported",
+     "prefetch = 0 with zero = 3, expected 1 to 8, with zero = 2 or 3; leave the key out for 0"},
+    {VERSIONS, VERSIONS ",\"parallel\":{\"zero\":3,\"prefetch\":9}", "input.unsupported",
+     "prefetch = 9 with zero = 3, expected 1 to 8"},
+    {VERSIONS, VERSIONS ",\"parallel\":{\"zero\":1,\"prefetch\":1}", "input.unsupported",
+     "prefetch = 1 with zero = 1, expected 1 to 8, with zero = 2 or 3"},
     {VERSIONS, VERSIONS ",\"parallel\":{}", "input.unsupported",
      "expected zero = 1, 2 or 3, sequence = true, way, or several of them"},
 };

@@ -223,7 +223,7 @@ static inline const char *me_gather_twice(struct scene *scene)
         n++;
     }
     me_repeat_parts(scene, meeting, 0, n);
-    scene->text = "is written twice by one call";
+    scene->text = "is written while replicas meet for it";
     return "MEM2";
 }
 
@@ -723,6 +723,8 @@ static struct memory_mutation gather_program_mutations[] = {
     ME(kept_working),
     ME(kept_empty),
     ME(kept_twice),
+    ME(wait_early),
+    ME(wait_many),
 };
 #define N_GATHER_PROGRAMS (sizeof gather_program_mutations / sizeof gather_program_mutations[0])
 

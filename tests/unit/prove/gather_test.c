@@ -130,6 +130,7 @@ static struct rig_shape draw_shape(struct rig *rig)
 {
     struct rig_shape shape = rig_draw_shape(rig);
     shape.zero = 3;
+    shape.prefetch = rig_draw(rig, 3);
     shape.two_way = false;
     shape.replicas = true;
     shape.no_barrier = rig_draw(rig, 3) == 0;

@@ -171,7 +171,8 @@ static inline void me_mutate(struct rig *rig, uint32_t d, struct memory_mutation
 {
     static struct pst_check_report report;
     struct pst_error err = {0};
-    uint64_t capacity = rig->plan->capacity_bytes;
+    const uint64_t capacity = rig->plan->capacity_bytes;
+    const uint32_t prefetch = rig->plan->prefetch;
     struct scene scene = {
         .rig = rig, .program = rig->programs[d], .device = &rig->plan->devices[d], .d = d};
     if (scene.program->n_values == 0 || scene.program->n_calls == 0) {
@@ -194,6 +195,7 @@ static inline void me_mutate(struct rig *rig, uint32_t d, struct memory_mutation
         me_undo_wait(&scene);
     }
     rig->plan->capacity_bytes = capacity;
+    rig->plan->prefetch = prefetch;
     rig_program(rig, d);
 }
 

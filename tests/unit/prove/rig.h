@@ -41,6 +41,7 @@ struct rig_shape {
     bool guests;     /* nodes and micro-batches at random, on devices at random */
     bool two_way;    /* two copies, the second on the devices in the other order; one size */
     uint32_t zero;   /* 1: the ranks of a stage share the optimizer's state; 2: gradients, too */
+    uint32_t prefetch;
 };
 
 static inline uint32_t rig_draw(struct rig *rig, uint32_t n)
@@ -308,6 +309,7 @@ static inline void rig_cut(struct rig *rig, const struct rig_shape *shape)
     pst_plan_create(rig->graph, shape->batch, groups.n_ranks, &rig->plan);
     rig->plan->copies = shape->two_way ? 2 : 1;
     rig->plan->zero = shape->zero;
+    rig->plan->prefetch = shape->prefetch;
     for (uint32_t s = 0; s < n_stages; s++) {
         uint32_t left = n - at - (n_stages - s - 1), d = s % shape->devices;
         uint32_t take =

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Mutations of plans whose replicas accumulate pieces of gradients (ZeRO 2): W and BW of the lists,
- * SCATTERs of the programs.
+ * SCATTERs of the programs, their WAITs and ADDs.
  */
 #ifndef TESTS_CHECK_SCATTER_MUTATIONS_H
 #define TESTS_CHECK_SCATTER_MUTATIONS_H
@@ -88,26 +88,24 @@ static inline struct pst_program_call *me_draw_scatter(struct scene *scene)
     return me_draw_call(scene, PST_C_SCATTER, &first, &n);
 }
 
+static inline struct pst_program_call *me_draw_add(struct scene *scene)
+{
+    uint32_t first, n;
+    return me_draw_call(scene, PST_C_ADD, &first, &n);
+}
+
+static inline struct pst_program_call *me_draw_wait(struct scene *scene)
+{
+    uint32_t first, n;
+    return me_draw_call(scene, PST_C_WAIT, &first, &n);
+}
+
 static inline struct pst_program_call *me_draw_tied(struct scene *scene)
 {
     struct pst_program_call *call = NULL;
     for (uint32_t tries = 0; tries < 100; tries++) {
-        call = me_draw_scatter(scene);
+        call = me_draw_add(scene);
         if (scene->rig->graph->params[call->op].n_users > 1) {
-            return call;
-        }
-    }
-    rig_need(scene->rig, false);
-    return NULL;
-}
-
-/* One that has a meeting, or one of a row that another has it for. */
-static inline struct pst_program_call *me_draw_of_row(struct scene *scene, bool first)
-{
-    struct pst_program_call *call = NULL;
-    for (uint32_t tries = 0; tries < 100; tries++) {
-        call = me_draw_scatter(scene);
-        if ((call->meeting != NULL) == first) {
             return call;
         }
     }
@@ -119,7 +117,7 @@ static inline struct pst_program_call *me_draw_of_row(struct scene *scene, bool 
 static inline struct pst_program_meeting *me_draw_sum(struct scene *scene, uint32_t n_parts)
 {
     struct pst_program_meeting *meeting =
-        (struct pst_program_meeting *)me_draw_of_row(scene, true)->meeting;
+        (struct pst_program_meeting *)me_draw_scatter(scene)->meeting;
     rig_need(scene->rig, meeting->n_parts >= n_parts);
     return meeting;
 }
@@ -134,14 +132,14 @@ static inline void me_drop_scatter(struct rig *rig, struct pst_program_call *cal
 
 static inline const char *me_lose_scatter(struct scene *scene)
 {
-    me_drop_scatter(scene->rig, me_draw_scatter(scene));
+    me_drop_scatter(scene->rig, me_draw_add(scene));
     return "NUM1";
 }
 
 /* Of a piece without elements, which no accumulator shows. */
 static inline const char *me_lose_empty(struct scene *scene)
 {
-    struct pst_program_call *call = me_draw_scatter(scene);
+    struct pst_program_call *call = me_draw_add(scene);
     rig_need(scene->rig, me_operands(scene, call)[0] == PST_NONE);
     me_drop_scatter(scene->rig, call);
     return "NUM1";
@@ -150,12 +148,12 @@ static inline const char *me_lose_empty(struct scene *scene)
 /* The next call of the same pass, if it is one, too. */
 static inline struct pst_program_call *me_draw_pair(struct scene *scene)
 {
-    struct pst_program_call *call = me_draw_scatter(scene);
+    struct pst_program_call *call = me_draw_add(scene);
     const uint32_t at = (uint32_t)(call - scene->program->calls);
     for (uint32_t i = 0; i < scene->program->n_instrs; i++) {
         const struct pst_program_instr *list = &scene->program->lists[i];
         if (at >= list->first_call && at + 1 < list->first_call + list->n_calls) {
-            rig_need(scene->rig, call[1].kind == PST_C_SCATTER);
+            rig_need(scene->rig, call[1].kind == PST_C_ADD);
             return call;
         }
     }
@@ -173,34 +171,21 @@ static inline const char *me_scatter_twice(struct scene *scene)
     return "MEM2";
 }
 
-/* Of two parameters. Neither reads a buffer outside its life: COMM4 alone tells. */
-static inline const char *me_scatter_order(struct scene *scene)
-{
-    struct pst_program_call *call = me_draw_pair(scene), kept = call[0];
-    rig_need(scene->rig, call[0].op != call[1].op);
-    struct pst_value *value = &scene->program->values[me_operands(scene, call)[1]];
-    value->last++;
-    call[0] = call[1];
-    call[1] = kept;
-    scene->text = "or in another order";
-    return "COMM4";
-}
-
 static inline const char *me_scatter_begins(struct scene *scene)
 {
-    me_draw_scatter(scene)->begins ^= true;
+    me_draw_add(scene)->begins ^= true;
     return "NUM1";
 }
 
 /* Two micro-batches of one use. */
 static inline const char *me_scatter_turns(struct scene *scene)
 {
-    struct pst_program_call *a = me_draw_scatter(scene);
+    struct pst_program_call *a = me_draw_add(scene);
     uint32_t *x = me_operands(scene, a);
     for (uint32_t c = 0; c < scene->program->n_calls; c++) {
         const struct pst_program_call *b = &scene->program->calls[c];
         uint32_t *y = me_operands(scene, b);
-        if (b != a && b->kind == PST_C_SCATTER && x[0] != PST_NONE && x[0] == y[0]) {
+        if (b != a && b->kind == PST_C_ADD && x[0] != PST_NONE && x[0] == y[0]) {
             const uint32_t kept = x[1];
             x[1] = y[1];
             y[1] = kept;
@@ -212,22 +197,22 @@ static inline const char *me_scatter_turns(struct scene *scene)
 
 static inline const char *me_scatter_elems(struct scene *scene)
 {
-    me_draw_scatter(scene)->elems += 1;
+    me_draw_add(scene)->elems += 1;
     return "SHARD2";
 }
 
 /* Nothing is kept, or something is where there is no piece. */
 static inline const char *me_scatter_out(struct scene *scene)
 {
-    uint32_t *operands = me_operands(scene, me_draw_scatter(scene));
+    uint32_t *operands = me_operands(scene, me_draw_add(scene));
     operands[0] = operands[0] == PST_NONE ? operands[1] : PST_NONE;
     return "SHARD2";
 }
 
 static inline const char *me_scatter_elsewhere(struct scene *scene)
 {
-    uint32_t *a = me_operands(scene, me_draw_scatter(scene));
-    const uint32_t *b = me_operands(scene, me_draw_scatter(scene));
+    uint32_t *a = me_operands(scene, me_draw_add(scene));
+    const uint32_t *b = me_operands(scene, me_draw_add(scene));
     rig_need(scene->rig, a[0] != PST_NONE && b[0] != PST_NONE && a[0] != b[0]);
     a[0] = b[0];
     return "MEM2";
@@ -249,13 +234,13 @@ static inline const char *me_scatter_use(struct scene *scene)
     return NULL;
 }
 
-/* The gradient that a later SCATTER of the same parameter sums: no kernel has made it. */
+/* The gradient that a later ADD of the same parameter adds: no kernel has made it. */
 static inline const char *me_scatter_early(struct scene *scene)
 {
-    const struct pst_program_call *a = me_draw_scatter(scene);
+    const struct pst_program_call *a = me_draw_add(scene);
     const struct pst_program_call *end = scene->program->calls + scene->program->n_calls;
     for (const struct pst_program_call *b = a + 1; b < end; b++) {
-        if (b->kind == PST_C_SCATTER && b->op == a->op &&
+        if (b->kind == PST_C_ADD && b->op == a->op &&
             scene->program->values[me_operands(scene, b)[1]].first > 0 &&
             scene->program->values[me_operands(scene, b)[1]].first >
                 scene->program->values[me_operands(scene, a)[1]].last) {
@@ -275,7 +260,7 @@ static inline const char *me_scatter_late(struct scene *scene)
     struct pst_value *value = &scene->program->values[me_operands(scene, a)[1]];
     for (const struct pst_program_call *b = a + 1; b < end; b++) {
         const struct pst_value *other = &scene->program->values[me_operands(scene, b)[1]];
-        if (b->kind == PST_C_SCATTER && b->op == a->op && other->stage != value->stage) {
+        if (b->kind == PST_C_ADD && b->op == a->op && other->stage != value->stage) {
             value->stage = other->stage;
             memcpy(me_operands(scene, b), me_operands(scene, a), 2 * sizeof(uint32_t));
             me_drop_scatter(scene->rig, a);
@@ -286,33 +271,42 @@ static inline const char *me_scatter_late(struct scene *scene)
     return NULL;
 }
 
-/* It changes places with a kernel in which the parts of the replica meet. */
+/* A kernel in which the parts of the replica meet comes before it. */
 static inline const char *me_scatter_crosses(struct scene *scene)
 {
     struct pst_program_call *drawn = NULL;
     uint32_t n = 0;
     for (uint32_t i = 0; i < scene->program->n_instrs; i++) {
         const struct pst_program_instr *list = &scene->program->lists[i];
-        for (uint32_t c = list->first_call; c + 1 < list->first_call + list->n_calls; c++) {
-            struct pst_program_call *call = &scene->program->calls[c];
-            if (call->kind == PST_C_SCATTER && call[1].kind == PST_C_KERNEL &&
-                pst_op_meets(&scene->rig->graph->ops[call[1].op], call[1].pass) &&
+        struct pst_program_call *end = &scene->program->calls[list->first_call + list->n_calls];
+        struct pst_program_call *at = &scene->program->calls[list->first_call];
+        for (; at < end; at++) {
+            struct pst_program_call *next = at + 1;
+            while (next < end && next->kind != PST_C_KERNEL) {
+                next++;
+            }
+            if (at->kind == PST_C_SCATTER && next < end &&
+                pst_op_meets(&scene->rig->graph->ops[next->op], next->pass) &&
                 rig_draw(scene->rig, ++n) == 0) {
-                drawn = call;
+                drawn = at;
             }
         }
     }
     rig_need(scene->rig, drawn != NULL);
-    const struct pst_program_call kept = drawn[0];
-    drawn[0] = drawn[1];
-    drawn[1] = kept;
+    const struct pst_program_call kept = *drawn;
+    struct pst_program_call *to = drawn;
+    for (; to[1].kind != PST_C_KERNEL; to++) {
+        to[0] = to[1];
+    }
+    to[0] = to[1];
+    to[1] = kept;
     scene->text = "or in another order";
     return "COMM4";
 }
 
 static inline const char *me_scatter_other(struct scene *scene)
 {
-    struct pst_program_call *a = me_draw_scatter(scene), *b = me_draw_scatter(scene);
+    struct pst_program_call *a = me_draw_add(scene), *b = me_draw_add(scene);
     rig_need(scene->rig, me_operands(scene, a)[1] != me_operands(scene, b)[1]);
     me_operands(scene, a)[1] = me_operands(scene, b)[1];
     return "MEM2";
@@ -322,8 +316,7 @@ static inline const char *me_scatter_other(struct scene *scene)
 static inline const char *me_scatter_stage(struct scene *scene)
 {
     const struct pst_plan *plan = scene->rig->plan;
-    struct pst_value *value =
-        &scene->program->values[me_operands(scene, me_draw_scatter(scene))[1]];
+    struct pst_value *value = &scene->program->values[me_operands(scene, me_draw_add(scene))[1]];
     const uint32_t other = (value->stage + 1) % plan->n_stages;
     rig_need(scene->rig,
              other != value->stage && pst_plan_replica(&plan->stages[other], scene->d) != PST_NONE);
@@ -358,7 +351,7 @@ static inline uint32_t me_draw_stranger(struct scene *scene, uint32_t stage)
 
 static inline const char *me_scatter_stranger(struct scene *scene)
 {
-    struct pst_program_call *call = me_draw_scatter(scene);
+    struct pst_program_call *call = me_draw_add(scene);
     const uint32_t scratch = me_operands(scene, call)[1];
     call->op = me_draw_stranger(scene, scene->program->values[scratch].stage);
     scene->text = "does not use";
@@ -367,14 +360,14 @@ static inline const char *me_scatter_stranger(struct scene *scene)
 
 static inline const char *me_scatter_nothing(struct scene *scene)
 {
-    me_operands(scene, me_draw_scatter(scene))[1] = PST_NONE;
+    me_operands(scene, me_draw_add(scene))[1] = PST_NONE;
     return "MEM2";
 }
 
 /* As the accumulators of a whole parameter get it. */
 static inline const char *me_scatter_alone(struct scene *scene)
 {
-    struct pst_program_call *call = me_draw_scatter(scene);
+    struct pst_program_call *call = me_draw_add(scene);
     call->kind = PST_C_ACCUMULATE;
     call->meeting = NULL;
     scene->text = "is added before replicas sum it";
@@ -384,7 +377,7 @@ static inline const char *me_scatter_alone(struct scene *scene)
 /* A kernel writes where its gradient should be added. */
 static inline const char *me_scatter_past(struct scene *scene)
 {
-    const struct pst_program_call *call = me_draw_scatter(scene);
+    const struct pst_program_call *call = me_draw_add(scene);
     const uint32_t out = me_operands(scene, call)[0], scratch = me_operands(scene, call)[1];
     rig_need(scene->rig, out != PST_NONE);
     for (uint32_t c = 0; c < scene->program->n_calls; c++) {
@@ -409,10 +402,10 @@ static inline const char *me_scatter_past(struct scene *scene)
 static inline const char *me_scatter_whole(struct scene *scene)
 {
     uint32_t first, n;
-    const struct pst_program_call *from = me_draw_scatter(scene);
+    const struct pst_program_call *from = me_draw_add(scene);
     struct pst_program_call *call = me_draw_call(scene, PST_C_ACCUMULATE, &first, &n);
-    call->kind = PST_C_SCATTER;
-    call->meeting = from->meeting;
+    call->kind = PST_C_ADD;
+    call->elems = from->elems;
     return "SHARD2 COMM4";
 }
 
@@ -420,7 +413,8 @@ static inline const char *me_scatter_whole(struct scene *scene)
 static inline const char *me_scatter_forward(struct scene *scene)
 {
     uint32_t first, n;
-    const struct pst_program_call *from = me_draw_scatter(scene);
+    const struct pst_program_call *from =
+        rig_draw(scene->rig, 2) == 0 ? me_draw_scatter(scene) : me_draw_add(scene);
     struct pst_program_call *call = me_draw_call(scene, PST_C_LOAD, &first, &n);
     *call = *from;
     return "COMM4";
@@ -473,8 +467,7 @@ static inline const char *me_sum_part_more(struct scene *scene)
     parts[meeting->n_parts] = parts[0];
     meeting->parts = parts;
     meeting->n_parts++;
-    scene->text = "parts, expected";
-    return "SHARD2";
+    return "SHARD2 MEM2"; /* of a piece that is all: it belongs to the meeting already */
 }
 
 static inline const char *me_sum_value(struct scene *scene)
@@ -504,79 +497,187 @@ static inline const char *me_sum_kind(struct scene *scene)
 
 static inline const char *me_sum_gone(struct scene *scene)
 {
-    me_draw_of_row(scene, true)->meeting = NULL;
-    return "COMM4";
+    me_draw_scatter(scene)->meeting = NULL;
+    scene->text = "out of range";
+    return "MEM2";
 }
 
-/* The parts of the row from a call on. */
-static inline uint32_t me_parts_from(struct scene *scene, const struct pst_program_call *call,
-                                     const struct pst_program_meeting *meeting)
+/* What an earlier SCATTER of the pass has summed, in place of its own. */
+static inline const char *me_sum_twice(struct scene *scene)
 {
-    const uint32_t scratch = me_operands(scene, call)[1];
+    struct pst_program_call *second = me_draw_scatter(scene), *first = second;
+    const struct pst_program *program = scene->program;
+    uint32_t instr = 0;
+    while (second >=
+           program->calls + program->lists[instr].first_call + program->lists[instr].n_calls) {
+        instr++;
+    }
+    do {
+        rig_need(scene->rig, first-- > program->calls + program->lists[instr].first_call);
+    } while (first->kind != PST_C_SCATTER);
+    second->meeting = first->meeting;
+    second->op = first->op;
+    return "MEM2";
+}
+
+/* Its first parameter comes last: in itself right, but not what the others do. */
+static inline const char *me_sum_order(struct scene *scene)
+{
+    struct pst_program_call *call = me_draw_scatter(scene);
+    struct pst_program_meeting *meeting = (struct pst_program_meeting *)call->meeting;
+    struct pst_program_meet_part *parts =
+        pst_arena_array(&scene->program->arena, meeting->n_parts, sizeof *parts);
     uint32_t at = 0;
-    while (at < meeting->n_parts && meeting->parts[at].value != scratch) {
+    while (at < meeting->n_parts && meeting->parts[at].value == meeting->parts[0].value) {
         at++;
     }
-    return at;
-}
-
-/* The rank meets for the rest of a row apart: in itself right, but the others wait for all. */
-static inline const char *me_sum_split(struct scene *scene)
-{
-    struct pst_program_call *second = me_draw_of_row(scene, false), *first = second;
-    while (first->meeting == NULL) {
-        first--;
+    rig_need(scene->rig, at < meeting->n_parts);
+    for (uint32_t i = 0; i < meeting->n_parts; i++) {
+        parts[i] = meeting->parts[(at + i) % meeting->n_parts];
     }
-    struct pst_program_meeting *a = (struct pst_program_meeting *)first->meeting;
-    struct pst_program_meeting *b = pst_arena_array(&scene->program->arena, 1, sizeof *b);
-    const uint32_t at = me_parts_from(scene, second, a);
-    *b = *a;
-    b->parts = a->parts + at;
-    b->n_parts = a->n_parts - at;
-    a->n_parts = at;
-    second->meeting = b;
+    meeting->parts = parts;
+    call->op = scene->program->values[parts[0].value].what;
     scene->text = "or in another order";
     return "COMM4";
 }
 
-/* All gradients of a row once more, though they have been summed. */
-static inline const char *me_sum_twice(struct scene *scene)
-{
-    struct pst_program_call *second = me_draw_of_row(scene, false);
-    const struct pst_program_call *first = second;
-    while (first->meeting == NULL) {
-        first--;
-    }
-    second->meeting = first->meeting;
-    return "SHARD2";
-}
-
-/* The gradients of a row in another order. */
-static inline const char *me_sum_order(struct scene *scene)
-{
-    const struct pst_program_call *call = me_draw_of_row(scene, false);
-    const struct pst_program_call *first = call;
-    while (first->meeting == NULL) {
-        first--;
-    }
-    const struct pst_program_meeting *meeting = first->meeting;
-    struct pst_program_meet_part *parts = (struct pst_program_meet_part *)meeting->parts;
-    const uint32_t at = me_parts_from(scene, call, meeting);
-    const struct pst_program_meet_part kept = parts[0];
-    rig_need(scene->rig, at < meeting->n_parts && at > 0);
-    parts[0] = parts[at];
-    parts[at] = kept;
-    return "SHARD2";
-}
-
-/* A gradient of the row that its kernel has not made. */
+/* A gradient that its kernel has not made. */
 static inline const char *me_sum_early(struct scene *scene)
 {
-    const struct pst_program_call *call = me_draw_of_row(scene, false);
-    struct pst_value *value = &scene->program->values[me_operands(scene, call)[1]];
+    struct pst_value *value = &scene->program->values[me_operands(scene, me_draw_add(scene))[1]];
     value->first = value->last;
     scene->text = "outside its life";
     return "MEM2";
+}
+
+/* --- posts and waits --------------------------------------------------------------------------*/
+
+static inline const char *me_wait_lost(struct scene *scene)
+{
+    me_drop_scatter(scene->rig, me_draw_wait(scene));
+    scene->text = "the pass does not end the meeting";
+    return "COMM4";
+}
+
+/* For another call than the one that posts. */
+static inline const char *me_wait_other(struct scene *scene)
+{
+    struct pst_program_call *call = me_draw_wait(scene);
+    call->posted = rig_draw(scene->rig, 2) == 0 ? 0 : call->posted + 1;
+    rig_need(scene->rig, call->posted <= call - scene->program->calls &&
+                             call[-(ptrdiff_t)call->posted].meeting == NULL);
+    scene->text = "WAIT for no meeting";
+    return "COMM4";
+}
+
+static inline const char *me_wait_outside(struct scene *scene)
+{
+    struct pst_program_call *call = me_draw_wait(scene);
+    call->posted = (uint32_t)(call - scene->program->calls) + 1 + rig_draw(scene->rig, 2);
+    scene->text = "out of range";
+    return "MEM2";
+}
+
+static inline const char *me_wait_twice(struct scene *scene)
+{
+    struct pst_program_call *call = me_draw_wait(scene);
+    rig_need(scene->rig, call + 1 < scene->program->calls + scene->program->n_calls);
+    const uint32_t waits = call[1].n_copy_waits, first = call[1].first_copy_wait;
+    call[1] = call[0];
+    call[1].posted++;
+    call[1].n_copy_waits = waits;
+    call[1].first_copy_wait = first;
+    scene->text = "WAIT for no meeting";
+    return "COMM4";
+}
+
+/* The call after it changes places with it, and reads or adds what the transport still has. */
+static inline const char *me_wait_late(struct scene *scene)
+{
+    struct pst_program_call *call = me_draw_wait(scene), kept = call[0];
+    const struct pst_program_call *end = scene->program->calls + scene->program->n_calls;
+    bool reads = false;
+    rig_need(scene->rig, call + 1 < end && call->n_copy_waits == 0 && call[1].n_copy_waits == 0 &&
+                             (call[1].kind == PST_C_KERNEL || call[1].kind == PST_C_ADD));
+    const struct pst_program_meeting *meeting = call[-(ptrdiff_t)call->posted].meeting;
+    const uint32_t *operands = me_operands(scene, &call[1]);
+    const uint32_t n = call[1].kind == PST_C_KERNEL
+                           ? pst_operands_of(&scene->rig->graph->ops[call[1].op]).count
+                           : 3;
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t p = 0; p < meeting->n_parts; p++) {
+            reads = reads || operands[i] == meeting->parts[p].value;
+        }
+    }
+    rig_need(scene->rig, reads);
+    call[0] = call[1];
+    call[1] = kept;
+    call[1].posted++;
+    scene->text = "is read while replicas meet for it";
+    return "MEM2";
+}
+
+/* It is awaited one post sooner than by the others. */
+static inline const char *me_wait_early(struct scene *scene)
+{
+    struct pst_program_call *call = me_draw_wait(scene), kept = call[0];
+    rig_need(scene->rig, call->posted > 1 && call[-1].meeting != NULL && call->n_copy_waits == 0 &&
+                             call[-1].n_copy_waits == 0);
+    call[0] = call[-1];
+    call[-1] = kept;
+    call[-1].posted--;
+    scene->text = "or in another order";
+    return "COMM4";
+}
+
+/* Something else may be there before the meeting ends. */
+static inline const char *me_wait_freed(struct scene *scene)
+{
+    const struct pst_program_call *call = me_draw_wait(scene);
+    const struct pst_program_call *posted = &call[-(ptrdiff_t)call->posted];
+    const struct pst_program_meet_part *part = me_draw_meet_part(scene, posted->meeting);
+    struct pst_value *value = &scene->program->values[part->value];
+    rig_need(scene->rig, value->first < value->last);
+    value->last = value->first;
+    scene->text = "is freed while replicas may still meet for it";
+    return "MEM2";
+}
+
+/* A kernel makes another gradient where one is summed. */
+static inline const char *me_wait_covered(struct scene *scene)
+{
+    const struct pst_program_call *wait = me_draw_wait(scene);
+    const struct pst_program_call *posted = &wait[-(ptrdiff_t)wait->posted];
+    uint32_t *drawn = NULL, n = 0;
+    for (const struct pst_program_call *call = posted + 1; call < wait; call++) {
+        const struct pst_op *op = &scene->rig->graph->ops[call->op];
+        for (uint32_t i = 0; call->kind == PST_C_KERNEL && i < op->n_param; i++) {
+            uint32_t *dp = me_operands(scene, call) + pst_operands_of(op).dp + i;
+            if (*dp != PST_NONE && rig_draw(scene->rig, ++n) == 0) {
+                drawn = dp;
+            }
+        }
+    }
+    rig_need(scene->rig, drawn != NULL);
+    *drawn = posted->meeting->parts[0].value;
+    scene->text = "is written while replicas meet for it";
+    return "MEM2";
+}
+
+/* There is room for one less. */
+static inline const char *me_wait_many(struct scene *scene)
+{
+    uint32_t most = 0, open = 0;
+    rig_need(scene->rig, scene->rig->plan->prefetch > 0);
+    for (uint32_t c = 0; c < scene->program->n_calls; c++) {
+        open += scene->program->calls[c].meeting != NULL;
+        open -= scene->program->calls[c].kind == PST_C_WAIT;
+        most = open > most ? open : most;
+    }
+    rig_need(scene->rig, most > 2);
+    scene->rig->plan->prefetch = most - 3;
+    scene->text = "meetings of replicas are open at once";
+    return "COMM4";
 }
 
 static inline const char *me_sum_terms(struct scene *scene)
@@ -591,7 +692,7 @@ static inline const char *me_sum_terms(struct scene *scene)
 /* REDUCE sums it once more. */
 static inline const char *me_sum_again(struct scene *scene)
 {
-    const struct pst_program_call *call = me_draw_scatter(scene);
+    const struct pst_program_call *call = me_draw_add(scene);
     const uint32_t out = me_operands(scene, call)[0];
     rig_need(scene->rig, out != PST_NONE);
     for (uint32_t i = 0; i < scene->program->n_instrs; i++) {
@@ -647,16 +748,17 @@ static inline const char *me_piece_gone(struct scene *scene)
 }
 
 static struct memory_mutation scatter_program_mutations[] = {
-    ME(lose_scatter),      ME(lose_empty),    ME(scatter_twice),   ME(scatter_order),
-    ME(scatter_begins),    ME(scatter_turns), ME(scatter_elems),   ME(scatter_out),
-    ME(scatter_elsewhere), ME(scatter_other), ME(scatter_nothing), ME(scatter_stage),
-    ME(scatter_stranger),  ME(scatter_use),   ME(scatter_early),   ME(scatter_late),
-    ME(scatter_crosses),   ME(sum_part_more), ME(sum_value),       ME(scatter_alone),
-    ME(scatter_past),      ME(scatter_whole), ME(scatter_forward), ME(sum_owner),
-    ME(sum_for_all),       ME(sum_border),    ME(sum_part_never),  ME(sum_members),
-    ME(sum_kind),          ME(sum_gone),      ME(sum_terms),       ME(sum_again),
-    ME(sum_split),         ME(sum_twice),     ME(sum_order),       ME(sum_early),
-    ME(piece_first),       ME(piece_whole),   ME(piece_gone),
+    ME(lose_scatter),     ME(lose_empty),     ME(scatter_twice),   ME(scatter_begins),
+    ME(scatter_turns),    ME(scatter_elems),  ME(scatter_out),     ME(scatter_elsewhere),
+    ME(scatter_other),    ME(scatter_use),    ME(scatter_nothing), ME(scatter_stage),
+    ME(scatter_stranger), ME(scatter_early),  ME(scatter_late),    ME(scatter_crosses),
+    ME(scatter_alone),    ME(scatter_past),   ME(scatter_whole),   ME(scatter_forward),
+    ME(sum_part_more),    ME(sum_value),      ME(sum_owner),       ME(sum_for_all),
+    ME(sum_border),       ME(sum_part_never), ME(sum_members),     ME(sum_kind),
+    ME(sum_gone),         ME(sum_terms),      ME(sum_again),       ME(sum_twice),
+    ME(sum_order),        ME(sum_early),      ME(wait_lost),       ME(wait_other),
+    ME(wait_outside),     ME(wait_twice),     ME(wait_late),       ME(wait_freed),
+    ME(wait_covered),     ME(piece_first),    ME(piece_whole),     ME(piece_gone),
 };
 #define N_SCATTER_PROGRAMS (sizeof scatter_program_mutations / sizeof scatter_program_mutations[0])
 

@@ -11,7 +11,7 @@ static uint32_t n_scatters, n_empty, n_tied, n_late, n_whole, n_merged;
 
 static bool scatters(const struct rig *rig, const struct pst_program_call *call)
 {
-    return call->kind == PST_C_SCATTER && call->op < rig->graph->n_params;
+    return call->kind == PST_C_ADD && call->op < rig->graph->n_params;
 }
 
 /* A MERGE of a piece that is not the first of its parameter. */
@@ -29,7 +29,7 @@ static bool merges_inner_piece(const struct pst_program *program, uint32_t i)
     return inner;
 }
 
-/* Which kinds of SCATTERs there were: late ones stand in the pass of another micro-batch. */
+/* Which kinds of ADDs there were: late ones stand in the pass of another micro-batch. */
 static void count(const struct rig *rig)
 {
     for (uint32_t d = 0; d < rig->plan->n_devices; d++) {
@@ -134,6 +134,7 @@ static struct rig_shape draw_shape(struct rig *rig)
 {
     struct rig_shape shape = rig_draw_shape(rig);
     shape.zero = 2;
+    shape.prefetch = rig_draw(rig, 3);
     shape.two_way = false;
     shape.replicas = true;
     shape.no_barrier = rig_draw(rig, 3) == 0;
@@ -268,7 +269,7 @@ TEST(rows)
 
 TEST(every_mutation)
 {
-    print_message("%u SCATTERs, %u of empty pieces, %u of tied parameters, %u late; %u sums of "
+    print_message("%u ADDs, %u of empty pieces, %u of tied parameters, %u late; %u sums of "
                   "whole gradients\n",
                   n_scatters, n_empty, n_tied, n_late, n_whole);
     assert_true(n_empty > 0 && n_tied > 0 && n_late > 0 && n_whole > 0);

@@ -95,6 +95,7 @@ TEST(random_plans)
         struct pst_timeline *timeline = NULL;
         struct pst_sim_result result;
         shape.zero = shape.replicas ? rig_draw(&rig, 4) : 0;
+        shape.prefetch = shape.zero >= 2 ? i % 3 : 0;
         n_sums += shape.zero == 2;
         n_gathers += shape.zero == 3;
         rig_plan(&rig, &shape);

@@ -205,6 +205,95 @@ TEST(one_layer)
     rig_close(&rig);
 }
 
+/*
+ * With room ahead meetings go on beside kernels. BW of stage 1 calls B3 B2 W2 B1 W1: the sum after
+ * W2 begins at 3 us and has ended at 6.506, while W1 ends at 5; only then does the next begin.
+ * Copies wait for kernels alone.
+ */
+TEST(beside_kernels)
+{
+    const uint32_t zero = 0;
+    open_replicas(1, pair, 2, 2);
+    rig.plan->prefetch = 1;
+    const struct pst_instr alone[] = {pass(PST_I_BW, 1, 0)};
+    set_list(&rig, 0, alone, 1);
+    set_list(&rig, 1, alone, 1);
+    must_run();
+    EXPECT(0, 0, 0, 6506 + 127500);
+    EXPECT(1, 0, 0, 6506 + 127500);
+
+    ((uint8_t *)rig.plan->stages[1].actions)[0] = PST_ACTION_OFFLOAD;
+    ((uint8_t *)rig.plan->stages[1].actions)[1] = PST_ACTION_OFFLOAD;
+    rig.cluster.host_bandwidth = 500000000;
+    rig.cluster.link_directions = 1;
+    const struct pst_instr copies[] = {pass(PST_I_BW, 1, 0), after(fetch(1, 2), &zero, 1),
+                                       after(fetch(1, 1), &zero, 1)};
+    set_list(&rig, 0, copies, 3);
+    set_list(&rig, 1, copies, 3);
+    must_run();
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        EXPECT(rank, 0, 0, 6506 + 127500);
+        EXPECT(rank, 1, 3000, 3024);
+        EXPECT(rank, 2, 5000, 7000);
+    }
+    rig_close(&rig);
+}
+
+/* Two micro-batches in one pass: the second is summed when all of the first has been. */
+TEST(late_beside_nothing)
+{
+    open_replicas(1, pair, 2, 2);
+    rig.plan->prefetch = 1;
+    const struct pst_instr list[] = {pass(PST_I_BW, 1, 1), pass(PST_I_BW, 1, 0)};
+    set_list(&rig, 0, list, 2);
+    set_list(&rig, 1, list, 2);
+    must_run();
+    EXPECT(0, 0, 0, 5000);
+    EXPECT(0, 1, 5000, 5000 + 6506 + 127500 + (3506 + 127500));
+    rig_close(&rig);
+}
+
+/* Where ranks share cores a meeting needs them itself. */
+TEST(cores_of_meetings)
+{
+    open_replicas(1, pair, 2, 2);
+    rig.plan->prefetch = 1;
+    const struct pst_instr list[] = {pass(PST_I_BW, 1, 0)};
+    set_list(&rig, 0, list, 1);
+    set_list(&rig, 1, list, 1);
+    rig.cost.side_by_side = 1;
+    must_run();
+    EXPECT(0, 0, 0, 2 * (5000 + 3506 + 127500));
+    EXPECT(1, 0, 5000 + 3506 + 127500, 2 * (5000 + 3506 + 127500));
+    rig_close(&rig);
+}
+
+/* F of stage 1 reads the layers of operators 1 and 2, which take 127.5 and 3.506 us to come: one
+   after the other, or the second while operator 1 runs. BW reads them the other way round, after
+   B3, and sums come after what was posted before them: G2 1-4.506, G1 to 132.006; W2 ends at 6.506,
+   so the sum of 2 goes on to 135.512, when W1 has ended, and that of 1 takes 127.5 more. */
+TEST(gathers_ahead)
+{
+    const uint64_t f[] = {127500 + 1000 + 3506 + 2000, 131006 + 2000};
+    open_replicas(1, pair, 2, 2);
+    rig.plan->zero = 3;
+    const struct pst_instr list[] = {pass(PST_I_F, 1, 0)};
+    set_list(&rig, 0, list, 1);
+    set_list(&rig, 1, list, 1);
+    for (rig.plan->prefetch = 0; rig.plan->prefetch < 2; rig.plan->prefetch++) {
+        must_run();
+        EXPECT(0, 0, 0, f[rig.plan->prefetch]);
+        EXPECT(1, 0, 0, f[rig.plan->prefetch]);
+    }
+    const struct pst_instr backward[] = {pass(PST_I_BW, 1, 0)};
+    set_list(&rig, 0, backward, 1);
+    set_list(&rig, 1, backward, 1);
+    rig.plan->prefetch = 1;
+    must_run();
+    EXPECT(0, 0, 0, 135512 + 127500);
+    rig_close(&rig);
+}
+
 /* N replicas, m micro-batches, no ties, f32: with the ring's (N - 1) / N a rank sends
    (N - 1) / N (4 m + 4) bytes for each element in a step. */
 TEST(bytes_of_a_step)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Meetings in both lanes of each rank, which know nothing of each other.
+ * Meetings in all lanes of each rank, which know nothing of each other.
  */
 #ifndef PST_TEST_TRANSPORT_LANES_H
 #define PST_TEST_TRANSPORT_LANES_H
@@ -47,8 +47,8 @@ static inline uint32_t lanes_apart(const struct ranked *self)
     return wrong;
 }
 
-/* A rank has one place in the lane of parts, whatever it has in that of sums. */
-static inline uint32_t lanes_places(const struct ranked *self)
+/* A rank has one place in the lane of parts, whatever it has in that of sums, or of rows. */
+static inline uint32_t lanes_places(const struct ranked *self, enum pst_meet_lane lane)
 {
     float data = 5;
     const struct pst_meet_part part = {.dst = &data, .elems = 1, .owner = PST_NONE};
@@ -56,6 +56,7 @@ static inline uint32_t lanes_places(const struct ranked *self)
     pst_request sums[LANES_OPEN], parts = 0, none;
     uint32_t wrong = 0;
 
+    meeting.lane = (uint8_t)lane;
     for (uint32_t i = 0; i < LANES_OPEN; i++) {
         wrong += self->ops->meet(self->transport, self->rank, &meeting, &sums[i]) != PST_OK;
     }
@@ -105,7 +106,8 @@ struct lanes_open {
     pst_request requests[LANES_OPEN];
 };
 
-/* Posts sums, or waits for them, from one step to another; how much is wrong. */
+/* Posts what is no meeting of parts, or waits for it, from one step to another; how much is wrong.
+ */
 static inline uint32_t lanes_sums(const struct ranked *self, struct lanes_open *open, uint64_t seed,
                                   uint32_t from, uint32_t to, bool posts)
 {
@@ -116,12 +118,12 @@ static inline uint32_t lanes_sums(const struct ranked *self, struct lanes_open *
         struct owned *owned = &open->owned[s % LANES_OPEN];
         pst_request *request = &open->requests[s % LANES_OPEN];
 
-        if (!is.mine || is.lane != PST_MEET_SUMS) {
+        if (!is.mine || is.lane == PST_MEET_PARTS) {
             continue;
         }
         if (posts) {
             owned_fill_of(owned, is.how, self->rank, is.members, is.n, s, 300 * (s % 7));
-            wrong += !lanes_post(self, owned, PST_MEET_SUMS, request);
+            wrong += !lanes_post(self, owned, is.lane, request);
         } else {
             wrong += lanes_end(self, owned, *request);
         }
@@ -130,10 +132,10 @@ static inline uint32_t lanes_sums(const struct ranked *self, struct lanes_open *
 }
 
 /*
- * Each rank goes through the list. Of a sum it comes to the post up to three steps early and to the
- * wait up to three steps late, as it likes. So no two ranks have the same order of posts, and none
- * waits for ever: of all that ranks wait for, the members of the first in the list have all posted
- * it, for what a member waits for before it posts that is of an earlier step.
+ * Each rank goes through the list. Of a sum or a row it comes to the post up to three steps early
+ * and to the wait up to three steps late, as it likes. So no two ranks have the same order of
+ * posts, and none waits for ever: of all that ranks wait for, the members of the first in the list
+ * have all posted it, for what a member waits for before it posts that is of an earlier step.
  */
 static inline uint32_t lanes_mixed(const struct ranked *self, uint64_t seed)
 {

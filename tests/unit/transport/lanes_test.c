@@ -12,7 +12,8 @@ static uint64_t seed;
 static void apart(struct ranked *self)
 {
     CHECK(self, lanes_apart(self) == 0);
-    CHECK(self, lanes_places(self) == 0);
+    CHECK(self, lanes_places(self, PST_MEET_SUMS) == 0);
+    CHECK(self, lanes_places(self, PST_MEET_ROWS) == 0);
 }
 
 TEST(test_apart)

@@ -16,8 +16,11 @@ enum { ROUNDS = 12 };
 static pst_status open_with(uint32_t n, uint32_t max_meetings, uint64_t stall_ns,
                             struct pst_transport **ret)
 {
-    const struct pst_transport_config config = {
-        .n_ranks = n, .max_requests = 4, .max_meetings = max_meetings, .stall_ns = stall_ns};
+    const struct pst_transport_config config = {.n_ranks = n,
+                                                .max_requests = 4,
+                                                .max_meetings = max_meetings,
+                                                .max_rows = 1,
+                                                .stall_ns = stall_ns};
     struct pst_error err = {0};
 
     return load_threads()->open(&config, ret, &err);

@@ -35,8 +35,11 @@ static uint32_t failures;
 
 static inline void reopen(uint64_t stall_ns, uint32_t max_meetings)
 {
-    struct pst_transport_config config = {
-        .n_ranks = n_ranks, .max_requests = 64, .max_meetings = max_meetings, .stall_ns = stall_ns};
+    struct pst_transport_config config = {.n_ranks = n_ranks,
+                                          .max_requests = 64,
+                                          .max_meetings = max_meetings,
+                                          .max_rows = 8,
+                                          .stall_ns = stall_ns};
     struct pst_error err = {0};
 
     ops->close(transport);

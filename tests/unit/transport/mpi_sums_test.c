@@ -217,7 +217,8 @@ static void lanes(void)
 {
     const struct ranked self = self_of(LANES_OPEN);
 
-    EXPECT(lanes_places(&self) == 0);
+    EXPECT(lanes_places(&self, PST_MEET_SUMS) == 0);
+    EXPECT(lanes_places(&self, PST_MEET_ROWS) == 0);
     EXPECT(lanes_apart(&self) == 0);
     for (uint64_t seed = 1; seed <= 6; seed++) {
         EXPECT(lanes_mixed(&self, seed) == 0);

@@ -26,8 +26,11 @@ static inline const struct pst_transport_ops *load_threads(void)
 static inline struct pst_transport *open_threads(const struct pst_transport_ops *ops,
                                                  uint32_t n_ranks, uint64_t stall_ns)
 {
-    struct pst_transport_config config = {
-        .n_ranks = n_ranks, .max_requests = 64, .max_meetings = 8, .stall_ns = stall_ns};
+    struct pst_transport_config config = {.n_ranks = n_ranks,
+                                          .max_requests = 64,
+                                          .max_meetings = 8,
+                                          .max_rows = 8,
+                                          .stall_ns = stall_ns};
     struct pst_transport *transport = NULL;
     struct pst_error err = {0};
 

@@ -447,6 +447,10 @@ const struct pst_row pst_plan_rows[] = {
      "the gradients of that piece alone (ZeRO 2); 3: and keeps that piece of the weights alone "
      "(ZeRO 3)",
      OF_PLAN(COUNT, zero)},
+    {"prefetch",
+     "`parallel.prefetch`, with `zero` 2 at most 1; absent if passes wait for every meeting of "
+     "replicas at once, or have none",
+     OF_PLAN(COUNT, prefetch), .absent = PST_ROW_IF_ZERO},
     {"tensor",
      "devices that share each operator; figures of stages are per device; absent if it is 1",
      OF_TOTALS(COUNT, tensor), .absent = PST_ROW_IF_ZERO},
