@@ -40,7 +40,8 @@ static const char *const other_words[][2] = {{"\"sqrt\"", "/core/graph/ops/eleme
  * proof derives everything from masks of operands, but for layouts over parts. */
 static const char *const kind_askers[] = {
     "/core/graph/graph_digest.c", /* kinds before PST_OP_PARAMETER keep the digests that they had */
-    "/core/graph/ways.c",         /* how operators are divided over parts; the proof of that: */
+    "/core/graph/ways.c",         /* how operators are divided over parts; what is asked of that: */
+    "/core/graph/ways_check.c",   /* and the proof of it: */
     "/verify/prove/layout_table.c",
     "/verify/prove/layouts.c",
     "/core/session/parameter_groups.c",  /* Muon: weights of linear layers */

@@ -60,7 +60,7 @@ enum pst_numeric {
     PST_NUMERICS
 };
 #define PST_CHECKPOINT_ZERO   "0 or 1"
-#define PST_CHECKPOINT_NO_WAY "none"
+#define PST_CHECKPOINT_NO_WAY "no names"
 #define PST_CHECKPOINT_SUMMED "2 or 3"
 extern const char *const pst_numeric_names[PST_NUMERICS];
 

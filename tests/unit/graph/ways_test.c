@@ -34,7 +34,7 @@ TEST(queries_that_others_read)
                                      &graph, &err),
                      PST_ERR_CONFIG);
     assert_non_null(strstr(err.message, "seen: parallel.ways = \"ulysses\" divides attention by "
-                                        "heads only where nothing else needs its queries"));
+                                        "heads, but what it reads has other readers"));
     assert_ok(pst_graph_split(whole, &(struct pst_division){.parts = 2, .ways = PST_WAYS_ROWS},
                               &graph, &err),
               &err);
