@@ -448,23 +448,30 @@ static pst_status check_exchange(const struct ways *ways, struct pst_error *err)
                           ways->graph->name);
 }
 
-/* *ret_key: the key of [parallel] to blame. */
-static pst_status check_ways(const struct ways *ways, const char **ret_key, struct pst_error *err)
+static pst_status check_ways(const struct ways *ways, struct pst_division_fault *ret_fault,
+                             struct pst_error *err)
 {
     const bool divides = has_way(ways, false) || (ways->asked != NULL && has_way(ways, true));
     pst_status status;
 
-    *ret_key = "way";
-    status = pst_ways_check_asked(ways, err);
+    ret_fault->key = "way";
+    status = pst_ways_check_asked(ways, &ret_fault->op, err);
     if (status != PST_OK) {
         return status;
     }
-    *ret_key = "ways";
+    ret_fault->key = "ways";
     status = check_exchange(ways, err);
     if (status != PST_OK) {
         return status;
     }
-    *ret_key = "tensor";
+    ret_fault->key = ways->asked != NULL ? "way" : "tensor";
+    if (!ways->rows && !divides && ways->asked != NULL) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "parallel.tensor = %u divides no operator of model %s that "
+                        "[[parallel.way]] does not leave whole; leave fewer whole, or set "
+                        "parallel.tensor = 1 and remove the tables",
+                        ways->parts, ways->graph->name);
+    }
     if (!ways->rows && !divides) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
                         "parallel.tensor = %u divides no operator of model %s, neither heads, "
@@ -475,7 +482,7 @@ static pst_status check_ways(const struct ways *ways, const char **ret_key, stru
     if (!ways->sequence || has_way(ways, true)) {
         return PST_OK;
     }
-    *ret_key = ways->rows ? "ways" : "sequence";
+    ret_fault->key = ways->rows ? "ways" : "sequence";
     return ways->rows
                ? pst_fail(err, PST_ERR_CONFIG, "config.value",
                           "parallel.ways: model %s has no operator that works on the tokens of a "
@@ -585,15 +592,16 @@ pst_status pst_graph_split(struct pst_graph *whole, const struct pst_division *h
 {
     struct splitter s = {.builder = NULL};
     struct pst_graph *graph = NULL;
-    const char *key = "tensor";
+    struct pst_division_fault fault = {"tensor", PST_NONE};
     pst_status status = check_whole(whole, how->parts, err);
 
     if (status == PST_OK) {
         make_ways(&s, whole, how, how->asked);
-        status = check_ways(&s.ways, &key, err);
+        status = check_ways(&s.ways, &fault, err);
+        fault.key = status == PST_OK ? "tensor" : fault.key;
     }
-    if (how->ret_key != NULL) {
-        *how->ret_key = key;
+    if (how->ret_fault != NULL) {
+        *how->ret_fault = fault;
     }
     PST_TRY(status, pst_graph_builder_create(whole->name, dtype_of(whole), &s.builder, err));
     if (status == PST_OK) {

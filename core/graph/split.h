@@ -89,6 +89,12 @@ enum pst_way {
 };
 extern const char *const pst_way_names[];
 
+/* What of a job a refusal is about. */
+struct pst_division_fault {
+    const char *key; /* of [parallel] */
+    uint32_t op;     /* of the whole, whose [[parallel.way]] it is; PST_NONE: of no operator */
+};
+
 /* How to divide. */
 struct pst_division {
     uint32_t parts; /* 2 or more */
@@ -97,7 +103,7 @@ struct pst_division {
                        transformer models", MLSys 2023) */
     uint32_t ways;  /* enum pst_ways; rows and ulysses imply sequence */
     const uint8_t *asked; /* [operator of the whole] enum pst_way; NULL: nothing is asked for */
-    const char **ret_key; /* if splitting fails: the key of [parallel] to blame. May be NULL */
+    struct pst_division_fault *ret_fault; /* if splitting fails. May be NULL */
 };
 
 /* Errors: config.value where what `ways` demands is not divisible, which is named. */

@@ -51,7 +51,7 @@ uint32_t pst_ways_asked(const struct ways *ways, const struct pst_op *op);
 /* The name of the way that was chosen: enum pst_way. */
 uint32_t pst_ways_name(const struct ways *ways, uint32_t v);
 /* Errors: a way that is asked for and was not chosen, as it cannot be had. */
-pst_status pst_ways_check_asked(const struct ways *ways, struct pst_error *err);
+pst_status pst_ways_check_asked(const struct ways *ways, uint32_t *ret_op, struct pst_error *err);
 /* Has it heads, which may be divided? */
 bool pst_ways_attends(const struct pst_op *op);
 /* Chooses ways by Megatron's pattern. All arrays are zeroed before, and belong to the caller. */

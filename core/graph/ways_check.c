@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 
+#include "base/philox.h"
 #include "base/text.h"
 #include "graph/op_rules.h"
 
@@ -199,11 +200,34 @@ static void say_ways(const struct ways *ways, const struct pst_op *op, char *tex
     }
 }
 
+/* What about the operator itself is in the way; NULL: nothing. */
+static const char *own_reason(const struct ways *ways, const struct pst_op *op, uint32_t way)
+{
+    for (uint32_t slot = 0; way != PST_WAY_ROWS && slot < op->n_param; slot++) {
+        if (op->param[slot] != PST_NONE && ways->together[op->param[slot]]) {
+            return "a parameter of it has other uses, which divide it otherwise or not at all";
+        }
+    }
+    switch (way) {
+    case PST_WAY_ROW:
+        return op->act != PST_ACT_NONE ? "its activation needs the sum over all parts" : NULL;
+    case PST_WAY_ROWS:
+        return op->p > 0 && ways->graph->tensors[op->out[0]].elems / ways->parts % PST_PHILOX_WORDS
+                   ? "random numbers are drawn for four elements, and a part has no multiple of "
+                     "that"
+                   : NULL;
+    case PST_WAY_VOCAB:
+        return op->bag != PST_BAG_NONE ? "it sums several rows of its table" : NULL;
+    default:
+        return NULL;
+    }
+}
+
 static pst_status refuse_way(const struct ways *ways, uint32_t v, struct pst_error *err)
 {
     const struct pst_op *op = &ways->graph->ops[v];
     const uint32_t way = ways->asked[v];
-    const char *what = "";
+    const char *reason = own_reason(ways, op, way), *what = "";
     char would[256];
     uint64_t n;
 
@@ -220,16 +244,22 @@ static pst_status refuse_way(const struct ways *ways, uint32_t v, struct pst_err
                         "%s: way \"%s\" cannot divide %llu %s by %u; %s", op->name,
                         pst_way_names[way], (unsigned long long)n, what, ways->parts, would);
     }
+    if (reason != NULL) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "%s: way \"%s\" cannot be: %s; leave it out, or take another", op->name,
+                        pst_way_names[way], reason);
+    }
     return pst_fail(err, PST_ERR_CONFIG, "config.value",
                     "%s: way \"%s\" does not go with how the operators beside it are divided, and "
                     "it would get \"%s\"; change their ways, too, or leave this one out",
                     op->name, pst_way_names[way], pst_way_names[pst_ways_name(ways, v)]);
 }
 
-pst_status pst_ways_check_asked(const struct ways *ways, struct pst_error *err)
+pst_status pst_ways_check_asked(const struct ways *ways, uint32_t *ret_op, struct pst_error *err)
 {
     for (uint32_t v = 0; ways->asked != NULL && v < ways->graph->n_ops; v++) {
         if (ways->asked[v] != PST_WAY_AUTO && ways->asked[v] != pst_ways_name(ways, v)) {
+            *ret_op = v;
             return refuse_way(ways, v, err);
         }
     }
