@@ -64,11 +64,14 @@ static void calibrate_form(struct pst_cli *cli, struct pst_cli_set *set, uint32_
     struct pst_job job = {.config = NULL};
     struct pst_session *session = NULL;
     struct pst_error ignored = {0};
-    struct form form;
+    struct form form = {0};
+    pst_status status = pst_config_from_json(text, &config, &ignored);
 
-    if (pst_config_from_json(text, &config, &ignored) == PST_OK &&
-        pst_job_read(config, &job, &ignored) == PST_OK &&
-        (form = form_of(&job), is_new(forms, *n, &form)) &&
+    PST_TRY(status, pst_job_read(config, &job, &ignored));
+    if (status == PST_OK) {
+        form = form_of(&job);
+    }
+    if (status == PST_OK && is_new(forms, *n, &form) &&
         pst_session_create_for_planning(&job, &session, &ignored) == PST_OK) {
         pst_cli_must(cli, pst_cli_calibrate(cli, session, largest_size(set), &cli->err));
         if (*n == 0) {
