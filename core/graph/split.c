@@ -17,9 +17,11 @@
  */
 #include "graph/split.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/util.h"
 #include "graph/draft.h"
 #include "graph/op_rules.h"
 #include "graph/ways.h"
@@ -464,14 +466,6 @@ static pst_status check_whole(const struct pst_graph *whole, uint32_t parts, str
                         "parallel.tensor = %u, but model %s cannot have parts: %s; set it to 1",
                         parts, whole->name, why);
     }
-    for (uint32_t v = 0; v < whole->n_ops; v++) {
-        if (strchr(whole->ops[v].name, ':') != NULL) {
-            return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                            "parallel.tensor = %u: operator %s has a colon in its name, which "
-                            "stands for conversions there; rename it",
-                            parts, whole->ops[v].name);
-        }
-    }
     return PST_OK;
 }
 
@@ -540,6 +534,30 @@ static pst_status check_degrees(const struct pst_graph *whole, const struct pst_
         PST_TRY(status, check_parameter(whole, how, &whole->params[p], err));
     }
     return status;
+}
+
+/* Errors: an operator with the name of a conversion, which needs a colon. */
+static pst_status check_names(const struct splitter *s, struct pst_error *err)
+{
+    const uint32_t n = s->builder->n_ops;
+    const char **names = pst_alloc((size_t)n + 1, sizeof *names), *twice = NULL;
+
+    for (uint32_t i = 0; i < n; i++) {
+        names[i] = s->builder->ops[i].name;
+    }
+    qsort(names, n, sizeof *names, pst_by_text);
+    for (uint32_t i = 1; i < n && twice == NULL; i++) {
+        const bool equal = strcmp(names[i - 1], names[i]) == 0;
+
+        twice = equal && strchr(names[i], ':') != NULL ? names[i] : NULL;
+    }
+    free(names);
+    return twice == NULL
+               ? PST_OK
+               : pst_fail(err, PST_ERR_CONFIG, "config.value",
+                          "parallel.tensor = %u: operator %s has the name of a conversion that "
+                          "stands beside it; rename it",
+                          s->how->parts, twice);
 }
 
 static bool has_way(const struct ways *ways, bool tokens)
@@ -788,7 +806,8 @@ static pst_status make_graph(struct splitter *s, struct pst_graph **ret_graph,
         logits = tensor_as(s, whole->logits, apart ? AS_SPLIT : AS_WHOLE);
     }
     n_ops = s->builder->n_ops;
-    status = pst_graph_finish(s->builder, loss, logits, ret_graph, err);
+    status = check_names(s, err);
+    PST_TRY(status, pst_graph_finish(s->builder, loss, logits, ret_graph, err));
     PST_TRY(status, pst_graph_mean_tokens(*ret_graph, whole->token_batch, err));
     if (status == PST_OK) {
         PST_ASSERT((*ret_graph)->n_ops == n_ops); /* the whole is fused already */
@@ -838,13 +857,14 @@ pst_status pst_graph_split(struct pst_graph *whole, const struct pst_division *h
     const struct pst_division division = plain_division(whole, how);
     struct splitter s = {.whole = whole, .how = &division};
     struct pst_graph *graph = NULL;
-    const char *key = "tensor";
+    struct pst_division_fault fault = {"tensor", PST_NONE};
     pst_status status = check_whole(whole, division.parts, err);
 
-    PST_TRY(status, check_degrees(whole, &division, &key, err));
+    PST_TRY(status, check_degrees(whole, &division, &fault, err));
     if (status == PST_OK) {
         make_shares(&s);
-        status = check_shares(&s, &key, err);
+        status = check_shares(&s, &fault, err);
+        fault.key = status == PST_OK ? "tensor" : fault.key;
     }
     if (how->ret_fault != NULL) {
         *how->ret_fault = fault;
