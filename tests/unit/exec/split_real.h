@@ -25,8 +25,8 @@ static inline void split_expand(struct real *real, uint32_t parts)
         pst_program_destroy(real->programs[r]);
         pst_program_destroy(real->eval_programs[r]);
     }
-    pst_plan_expand(groups[0], parts, &real->plan);
-    pst_plan_expand(groups[1], parts, &real->eval_plan);
+    pst_plan_expand(groups[0], real->graph, &real->plan);
+    pst_plan_expand(groups[1], real->graph, &real->eval_plan);
     pst_plan_destroy(groups[0]);
     pst_plan_destroy(groups[1]);
     real->n_ranks *= parts;

@@ -35,7 +35,7 @@ static inline void expand(struct rig *rig)
 {
     struct pst_plan *groups = rig->plan, *ranks;
 
-    pst_plan_expand(groups, rig->graph->parts, &ranks);
+    pst_plan_expand(groups, rig->graph, &ranks);
     assert_true(ranks->n_devices <= RIG_MAX);
     rig_drop_plan(rig);
     rig->plan = ranks;
