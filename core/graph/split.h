@@ -91,11 +91,14 @@ extern const char *const pst_way_names[];
 
 /* How to divide. */
 struct pst_division {
-    uint32_t parts; /* 2 or more */
-    bool sequence;  /* what works row by row, between layers split by rows and by columns, has rows
-                       of tokens (Korthikanti et al., "Reducing activation recomputation in large
-                       transformer models", MLSys 2023) */
-    uint32_t ways;  /* enum pst_ways; rows and ulysses imply sequence */
+    uint32_t parts;           /* 2 or more */
+    const uint8_t *degree_of; /* [operator of the whole] 1 or more, and 2 or more somewhere; what
+                                 goes from one to another is whole between them. NULL: `parts` for
+                                 all */
+    bool sequence; /* what works row by row, between layers split by rows and by columns, has rows
+                      of tokens (Korthikanti et al., "Reducing activation recomputation in large
+                      transformer models", MLSys 2023) */
+    uint32_t ways; /* enum pst_ways; rows and ulysses imply sequence */
     const uint8_t *asked; /* [operator of the whole] enum pst_way; NULL: nothing is asked for */
     const char **ret_key; /* if splitting fails: the key of [parallel] to blame. May be NULL */
 };

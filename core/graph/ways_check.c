@@ -52,21 +52,21 @@ static void advise_divisors(uint32_t n, char *text, size_t size)
     }
 }
 
-static pst_status check_heads(const struct pst_op *op, const struct pst_division *how,
-                              struct pst_error *err)
+static pst_status check_heads(const struct pst_op *op, uint32_t parts,
+                              const struct pst_division *how, struct pst_error *err)
 {
     const uint32_t keys = pst_op_kv_heads(op);
-    const bool queries = op->heads % how->parts != 0;
+    const bool queries = op->heads % parts != 0;
     char advice[128];
 
-    if (!queries && keys % how->parts == 0) {
+    if (!queries && keys % parts == 0) {
         return PST_OK;
     }
     advise_divisors(common_divisor(op->heads, keys), advice, sizeof advice);
     return pst_fail(err, PST_ERR_CONFIG, "config.value",
                     "%s: ways = \"%s\" cannot divide %u %sheads by %u; %sset ways = \"auto\"",
                     op->name, pst_ways_names[how->ways], queries ? op->heads : keys,
-                    queries ? "" : "key ", how->parts, advice);
+                    queries ? "" : "key ", parts, advice);
 }
 
 static pst_status check_rows(const struct ways *ways, const struct pst_op *op,
@@ -99,7 +99,8 @@ pst_status pst_graph_check_ways(const struct pst_graph *whole, const struct pst_
             continue;
         }
         if (heads && pst_ways_attends(op)) {
-            status = check_heads(op, how, err);
+            status =
+                check_heads(op, how->degree_of != NULL ? how->degree_of[v] : how->parts, how, err);
         }
         if (rows) {
             PST_TRY(status, check_rows(&ways, op, how, err));
