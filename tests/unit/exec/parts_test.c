@@ -34,17 +34,31 @@ static void hold_run(void *context, uint64_t whole, uint64_t own, uint64_t n)
     }
 }
 
+/* Which part of its replica a rank is. */
+static uint32_t part_of(const struct real *split, uint32_t rank)
+{
+    uint32_t group_of[MOST_RANKS], part = 0;
+
+    pst_plan_groups(split->plan, group_of);
+    while (rank > part && group_of[rank - part - 1] == group_of[rank]) {
+        part++;
+    }
+    return part;
+}
+
 /* All replicas of a part together keep its weights: each has a piece of them. */
 static void hold_pieces(struct real *split, uint32_t parameter, float *values,
                         struct holding *holding)
 {
     const struct pst_parameter *own = &split->graph->params[parameter];
-    const uint32_t n_parts = split->graph->parts;
+    const uint32_t n_parts = pst_graph_parts(split->graph, own->users[0]);
 
     for (uint32_t part = 0; part < n_parts; part++) {
         memset(values, 0xFF, own->elems * sizeof *values);
-        for (uint32_t r = part; r < split->n_ranks; r += n_parts) {
-            pst_exec_get_copy(split->exec, parameter, r, values); /* if it is of its stage */
+        for (uint32_t r = 0; r < split->n_ranks; r++) {
+            if (part_of(split, r) == part) {
+                pst_exec_get_copy(split->exec, parameter, r, values); /* if it is of its stage */
+            }
         }
         pst_box_runs(own, part, hold_run, holding);
     }
@@ -65,7 +79,7 @@ static void hold_parameter(struct real *split, struct real *whole, uint32_t para
         hold_pieces(split, parameter, values, &holding);
     }
     for (uint32_t r = 0; r < split->n_ranks && split->plan->zero < 3; r++) {
-        const uint32_t part = r % split->graph->parts;
+        const uint32_t part = part_of(split, r);
 
         if (pst_exec_get_copy(split->exec, parameter, r, values) != PST_OK) {
             continue; /* of another stage */
@@ -226,6 +240,46 @@ TEST(bf16)
     check("gpt", gpt, &(struct layout){2, {0, 1}, ORDER_1F1B, false, {0}}, 4, 0.5);
     type.dtype = PST_F32;
     type.off = 1e-5;
+}
+
+/* Stages of unlike numbers of parts; ties are of equal ones. */
+TEST(degrees)
+{
+    static const char untied[] = "layers=2 dim=16 heads=4 context=8 vocab=8 tied=false";
+    static const uint8_t cases[][4] = {{1, 2}, {2, 1}, {1, 4}, {4, 1}, {4, 2}, {2, 4}};
+    static const uint8_t middle[] = {2, 4, 2}, four[] = {1, 4, 2, 2}, ties[] = {2, 1, 4, 2};
+
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        split_degrees = cases[i];
+        check("gpt", untied, &(struct layout){2, {0, 1}, ORDER_1F1B, false, {0}}, 4, 0.5);
+        check("gpt", untied, &(struct layout){2, {0, 1}, ORDER_GPIPE, true, {0}}, 4, 0);
+    }
+    split_degrees = middle;
+    check("gpt", untied, &(struct layout){3, {0, 1, 2}, ORDER_SPLIT, true, {0}}, 4, 0.5);
+    check("llama", "layers=2 dim=32 heads=4 kv_heads=2 context=8 vocab=8 ff=24",
+          &(struct layout){3, {0, 1, 2}, ORDER_1F1B, false, {0}}, 4, 0.5);
+    split_degrees = four;
+    check("gpt", untied, &(struct layout){4, {0, 1, 2, 3}, ORDER_1F1B, false, {0}}, 4, 0);
+    split_degrees = ties;
+    check("gpt", gpt, &(struct layout){4, {0, 1, 2, 3}, ORDER_1F1B, false, {0}}, 4, 0.5);
+    split_degrees = NULL;
+}
+
+/* Each replica of the wide stage updates a piece of what its part has. */
+TEST(degrees_and_replicas)
+{
+    static const char untied[] = "layers=2 dim=16 heads=4 context=8 vocab=8 tied=false";
+    static const uint8_t narrow[] = {2, 1}, wide[] = {1, 4};
+
+    for (real_cuts = 0; real_cuts <= 3; real_cuts++) {
+        split_degrees = narrow;
+        check("gpt", untied, &(struct layout){2, {0}, ORDER_1F1B, false, {2, 2}}, 2, 0.5);
+        check("gpt", untied, &(struct layout){2, {0}, ORDER_GPIPE, false, {1, 2}}, 2, 0);
+        split_degrees = wide;
+        check("gpt", untied, &(struct layout){2, {0}, ORDER_GPIPE, true, {1, 2}}, 4, 0.5);
+    }
+    real_cuts = 0;
+    split_degrees = NULL;
 }
 
 /* Passes of two batches at once, with sums of gradients under way beside those of parts. */

@@ -234,7 +234,7 @@ static inline void tiny_make(struct tiny *tiny, uint32_t n)
     }
     assert_int_equal(plan->n_ties, 1);
     if (tiny->rig.graph->parts > 1) {
-        pst_plan_expand(plan, tiny->rig.graph->parts, &tiny->rig.plan);
+        pst_plan_expand(plan, tiny->rig.graph, &tiny->rig.plan);
         pst_plan_destroy(plan);
     }
 }
