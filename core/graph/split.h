@@ -98,7 +98,7 @@ struct pst_division_fault {
 /* How to divide. */
 struct pst_division {
     uint32_t parts;           /* 2 or more */
-    const uint8_t *degree_of; /* [operator of the whole] 1 or more, and 2 or more somewhere; what
+    const uint16_t *degree_of; /* [operator of the whole] 1 or more, and 2 or more somewhere; what
                                  goes from one to another is whole between them. NULL: `parts` for
                                  all */
     bool sequence; /* what works row by row, between layers split by rows and by columns, has rows

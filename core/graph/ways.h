@@ -35,7 +35,7 @@ struct cut {
 struct ways {
     const struct pst_graph *graph; /* the whole one */
     uint32_t parts;
-    const uint8_t *degree_of; /* as in struct pst_division. The others are whole here: they read
+    const uint16_t *degree_of; /* as in struct pst_division. The others are whole here: they read
                                  nothing else, and make nothing else */
     bool sequence;
     bool rows;            /* all that works row by row has rows of tokens */

@@ -246,8 +246,8 @@ TEST(bf16)
 TEST(degrees)
 {
     static const char untied[] = "layers=2 dim=16 heads=4 context=8 vocab=8 tied=false";
-    static const uint8_t cases[][4] = {{1, 2}, {2, 1}, {1, 4}, {4, 1}, {4, 2}, {2, 4}};
-    static const uint8_t middle[] = {2, 4, 2}, four[] = {1, 4, 2, 2}, ties[] = {2, 1, 4, 2};
+    static const uint16_t cases[][4] = {{1, 2}, {2, 1}, {1, 4}, {4, 1}, {4, 2}, {2, 4}};
+    static const uint16_t middle[] = {2, 4, 2}, four[] = {1, 4, 2, 2}, ties[] = {2, 1, 4, 2};
 
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         split_degrees = cases[i];
@@ -269,7 +269,7 @@ TEST(degrees)
 TEST(degrees_and_replicas)
 {
     static const char untied[] = "layers=2 dim=16 heads=4 context=8 vocab=8 tied=false";
-    static const uint8_t narrow[] = {2, 1}, wide[] = {1, 4};
+    static const uint16_t narrow[] = {2, 1}, wide[] = {1, 4};
 
     for (real_cuts = 0; real_cuts <= 3; real_cuts++) {
         split_degrees = narrow;
