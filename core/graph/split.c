@@ -28,7 +28,7 @@
 
 enum { AS_WHOLE, AS_FANNED, AS_SPLIT, AS_TOKENS, LAYOUTS };
 
-/* What operators of one degree make of the whole. */
+/* Operators of one degree, and their tensors. */
 struct share {
     struct ways ways;
     uint32_t (*at)[LAYOUTS]; /* [tensor of the whole] in the draft; PST_NONE: not yet made */
@@ -62,8 +62,8 @@ static const struct share *share_of(const struct splitter *s, uint32_t v)
     return &s->shares[i];
 }
 
-/* From here on, operators are made as v is. */
-static void enter(struct splitter *s, uint32_t v)
+/* Operators that are added from here on have the degree of v, and serve it. */
+static void enter_run(struct splitter *s, uint32_t v)
 {
     s->op = v;
     s->ways = &share_of(s, v)->ways;
@@ -765,7 +765,7 @@ static void name_asked(struct splitter *s, struct pst_graph *graph)
     graph->by_name = names;
 }
 
-/* What a graph of parts says of itself. */
+/* Fills the fields that only a graph of parts has. */
 static void describe(struct splitter *s, struct pst_graph *graph)
 {
     const struct pst_division *how = s->how;
@@ -794,14 +794,14 @@ static pst_status make_graph(struct splitter *s, struct pst_graph **ret_graph,
     add_inputs(s);
     add_params(s);
     for (uint32_t v = 0; v < whole->n_ops && s->builder->error.status == PST_OK; v++) {
-        enter(s, v);
+        enter_run(s, v);
         add_part(s, v);
         share_result(s, v);
     }
     loss = share_of(s, end)->at[whole->loss][AS_WHOLE];
     if (whole->logits != PST_NONE) {
         if (s->how->degree_of != NULL) {
-            enter(s, whole->tensors[whole->logits].producer);
+            enter_run(s, whole->tensors[whole->logits].producer);
         }
         logits = tensor_as(s, whole->logits, apart ? AS_SPLIT : AS_WHOLE);
     }

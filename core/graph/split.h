@@ -89,7 +89,7 @@ enum pst_way {
 };
 extern const char *const pst_way_names[];
 
-/* What of a job a refusal is about. */
+/* The key, and the operator, that a refusal is about. */
 struct pst_division_fault {
     const char *key; /* of [parallel] */
     uint32_t op;     /* of the whole, whose [[parallel.way]] it is; PST_NONE: of no operator */

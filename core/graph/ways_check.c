@@ -201,7 +201,7 @@ static void say_ways(const struct ways *ways, const struct pst_op *op, char *tex
     }
 }
 
-/* What about the operator itself is in the way; NULL: nothing. */
+/* Returns why the operator itself cannot be divided so; NULL: its neighbours prevent it. */
 static const char *own_reason(const struct ways *ways, const struct pst_op *op, uint32_t way)
 {
     for (uint32_t slot = 0; way != PST_WAY_ROWS && slot < op->n_param; slot++) {

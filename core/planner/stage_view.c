@@ -149,7 +149,7 @@ static void await_layer(const struct pst_planner *planner, const uint32_t *ops, 
     }
 }
 
-/* What the replicas have in pieces of a layer: weights that forward passes, then that backward ones
+/* Bytes of a layer that its replicas have in pieces: weights that forward passes, then that backward ones
    gather; gradients, of which one sum is open at a time: that of a tied parameter, or the rest. */
 struct layer {
     uint32_t begin, end;

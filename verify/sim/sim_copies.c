@@ -84,7 +84,7 @@ static void take_waits(const struct pst_sim *sim, const struct pst_sim_rank *sta
     }
 }
 
-/* What has waited for this pass is summed at its end. */
+/* A pass sums at its end what has waited for it. */
 uint64_t pst_sim_run_pass(struct pst_sim *sim, struct pst_sim_rank *state, uint32_t at)
 {
     const struct pst_instr *instr = &state->list[at];
