@@ -726,6 +726,7 @@ static struct memory_mutation gather_program_mutations[] = {
     ME(kept_twice),
     ME(wait_early),
     ME(wait_many),
+    ME(wait_two_sums),
 };
 #define N_GATHER_PROGRAMS (sizeof gather_program_mutations / sizeof gather_program_mutations[0])
 
