@@ -564,6 +564,8 @@ static pst_status create_session(const struct pst_job *job, const struct pst_tea
     session->cost.cluster = &session->cluster;
     session->cost.workspace = workspace;
     session->cost.workspace_context = session;
+    /* [cluster] describes links that need no core of a device */
+    session->cost.meets_in_waits = session->profile != NULL && pst_session_meets_in_waits(session);
     *ret_session = session;
     return PST_OK;
 }

@@ -11,6 +11,7 @@
 #include "base/memory.h"
 #include "base/saturate.h"
 #include "base/util.h"
+#include "host/plugin_host.h"
 #include "planner/state.h"
 #include "session/groups.h"
 #include "session/isolate.h"
@@ -76,6 +77,12 @@ uint32_t pst_session_side_by_side(const struct pst_session *session)
     return cores > threads ? cores / threads : 1;
 }
 
+bool pst_session_meets_in_waits(const struct pst_session *session)
+{
+    return pst_session_side_by_side(session) > 0 &&
+           pst_module_has("transport", session->job->run.transport, PST_MODULE_MEETS_IN_WAITS);
+}
+
 /* [cluster] describes devices that compute side by side; on a machine with fewer cores than they
    have threads they take turns. A costed graph is of another machine. */
 static bool shares_cores(struct pst_session *session)
@@ -96,6 +103,7 @@ pst_status pst_session_predict(struct pst_session *session, struct pst_error *er
     struct pst_plan *plan = session->planned.plan;
     uint32_t threads = session->device_config.threads;
     pst_status status;
+    bool meets;
 
     pst_doing("timing", "the plan");
     status = predict(session, &session->cost, err);
@@ -105,7 +113,9 @@ pst_status pst_session_predict(struct pst_session *session, struct pst_error *er
     session->shown = &session->cost;
     session->here = session->cost;
     session->here.cluster = &session->here_cluster;
-    if (!shares_cores(session) || status != PST_OK) {
+    session->here.meets_in_waits = pst_session_meets_in_waits(session);
+    meets = plan->prefetch > 0 && session->here.meets_in_waits != session->cost.meets_in_waits;
+    if ((!shares_cores(session) && !meets) || status != PST_OK) {
         return status;
     }
     slow_down(session, (double)threads / (double)session->cores, &session->here_cluster);

@@ -281,10 +281,11 @@ void pst_report_prediction(const struct pst_session *session, const char *text, 
                ? pst_arena_printf(&arena, "%s %s", text, describe_cores(session, &arena))
                : text;
     pst_table_paragraph(out, text, 16);
-    if (shares && !in_turn) {
-        text =
-            pst_arena_printf(&arena, "on this machine %s %s", pst_format_ns(here, session->here_ns),
-                             describe_cores(session, &arena));
+    if (!in_turn && (shares || session->here_ns != session->predicted_ns)) {
+        text = pst_arena_printf(
+            &arena, "on this machine %s %s", pst_format_ns(here, session->here_ns),
+            shares ? describe_cores(session, &arena)
+                   : "(replicas exchange weights and gradients between kernels, not beside them)");
         pst_table_paragraph(out, text, 16);
     }
     pst_arena_finish(&arena);
