@@ -284,6 +284,23 @@ static void tensor_of_other(struct rig *rig)
     rig->plan->stages[1].tensor = rig->plan->stages[0].tensor;
 }
 
+/* Two parts of one stage are two replicas of the next. */
+static void replicas_of_parts(struct rig *rig)
+{
+    struct pst_plan_stage *stage = &rig->plan->stages[1];
+
+    stage->ranks = rig->plan->stages[0].ranks;
+    stage->n_ranks = 2;
+}
+
+static void parts_apart(struct rig *rig)
+{
+    uint32_t *ranks = (uint32_t *)rig->plan->stages[1].ranks;
+
+    ranks[1] = 4;
+    ranks[2] = 3;
+}
+
 static const struct fault {
     const char *name, *rule;
     uint32_t from, to;
@@ -300,6 +317,8 @@ static const struct fault {
     {"lists of silent parts in other orders", "COMM4", 4, 1, other_order},
     {"the degree of another stage", "FORM1", 2, 4, tensor_of_other},
     {"the degree of another stage", "FORM1", 4, 2, tensor_of_other},
+    {"parts that are replicas of another stage", "FORM1", 2, 1, replicas_of_parts},
+    {"parts that are not in a row", "FORM1", 2, 4, parts_apart},
 };
 
 TEST(faults_of_plans)
