@@ -404,3 +404,70 @@ TEST(mutants_of_programs)
     me_print(memory_mutations, N_MEMORY_MUTATIONS);
     assert_true(n > 300);
 }
+
+/* --- waits of one part -------------------------------------------------------------------------*/
+
+/* The list of a rank without one of its waits, or with all. w: PST_NONE: with all. */
+static bool legal_without(struct rig *rig, uint32_t rank, uint32_t i, uint32_t w)
+{
+    struct pst_instr *instr = (struct pst_instr *)&rig->plan->devices[rank].body[i];
+    const struct pst_instr kept = *instr;
+    uint32_t *waits = calloc(kept.n_waits, sizeof *waits), n = 0;
+    struct pst_error err = {0};
+    bool legal;
+
+    for (uint32_t k = 0; k < kept.n_waits; k++) {
+        waits[n] = kept.waits[k];
+        n += k != w;
+    }
+    instr->waits = waits;
+    instr->n_waits = n;
+    legal = rig_check(rig, false, &report, &err) == PST_OK;
+    *instr = kept;
+    free(waits);
+    return legal;
+}
+
+/* Parts of equal degrees have the lists of their groups. A wait that a group cannot do without, no
+   part of it can, although the others have it; one that it can, each part can. */
+TEST(waits_of_one_part)
+{
+    static bool group_legal[RIG_MAX][512][16];
+    FINISHED_BY(rig_close) struct rig rig;
+    uint32_t n_needed = 0, n_needless = 0;
+
+    open_parts(&rig, "gpt", GPT, 2, false, 41);
+    for (uint32_t i = 0; i < 12; i++) {
+        struct rig_shape shape = rig_draw_shape(&rig);
+
+        shape.devices = shape.devices % 2 + 1;
+        shape.two_way = false;
+        shape.batch = 4;
+        shape.microbatch = 2;
+        rig_plan(&rig, &shape);
+        for (uint32_t pass = 0; pass < 2; pass++) {
+            for (uint32_t d = 0; d < rig.plan->n_devices; d++) {
+                for (uint32_t at = 0; at < rig.plan->devices[d].n_instrs; at++) {
+                    for (uint32_t w = 0; w < rig.plan->devices[d].body[at].n_waits; w++) {
+                        const bool legal = legal_without(&rig, d, at, w);
+
+                        assert_true(at < 512 && w < 16);
+                        if (pass == 0) {
+                            group_legal[d][at][w] = legal;
+                        } else if (legal != group_legal[d / 2][at][w]) {
+                            fail_msg("plan %u, rank %u at %u, wait %u: %s", i, d, at, w,
+                                     legal ? "legal" : "illegal");
+                        }
+                        n_needed += !legal;
+                        n_needless += legal;
+                    }
+                }
+            }
+            if (pass == 0) {
+                expand(&rig);
+            }
+        }
+        rig_drop_plan(&rig);
+    }
+    assert_true(n_needed > 200 && n_needless > 50);
+}
