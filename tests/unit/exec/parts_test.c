@@ -189,6 +189,7 @@ static void check(const char *model, const char *settings, const struct layout *
 
 /* Two pairs of fan and sum a block; the embedding is tied to the head. */
 static const char gpt[] = "layers=2 dim=16 heads=4 context=8 vocab=7";
+static const char untied[] = "layers=2 dim=16 heads=4 context=8 vocab=8 tied=false";
 
 TEST(one_stage)
 {
@@ -247,7 +248,6 @@ TEST(bf16)
 /* Stages of unlike numbers of parts; ties are of equal ones. */
 TEST(degrees)
 {
-    static const char untied[] = "layers=2 dim=16 heads=4 context=8 vocab=8 tied=false";
     static const uint8_t cases[][4] = {{1, 2}, {2, 1}, {1, 4}, {4, 1}, {4, 2}, {2, 4}};
     static const uint8_t middle[] = {2, 4, 2}, four[] = {1, 4, 2, 2}, ties[] = {2, 1, 4, 2};
 
@@ -270,7 +270,6 @@ TEST(degrees)
 /* Each replica of the wide stage updates a piece of what its part has. */
 TEST(degrees_and_replicas)
 {
-    static const char untied[] = "layers=2 dim=16 heads=4 context=8 vocab=8 tied=false";
     static const uint8_t narrow[] = {2, 1}, wide[] = {1, 4};
 
     for (real_cuts = 0; real_cuts <= 3; real_cuts++) {
@@ -289,6 +288,11 @@ TEST(delayed)
 {
     check("gpt", gpt, &(struct layout){2, {0, 1}, ORDER_2BW, false, {0}}, 2, 0);
     check("gpt", gpt, &(struct layout){2, {0}, ORDER_2BW, false, {2, 2}}, 2, 0.3);
+    split_degrees = (const uint8_t[]){1, 4};
+    check("gpt", untied, &(struct layout){2, {0, 1}, ORDER_2BW, false, {0}}, 4, 0);
+    split_degrees = (const uint8_t[]){4, 2};
+    check("gpt", untied, &(struct layout){2, {0, 1}, ORDER_2BW, false, {0}}, 4, 0.3);
+    split_degrees = NULL;
 }
 
 /* --- who is missing --------------------------------------------------------------------------- */
@@ -535,8 +539,7 @@ static void take_foretold_time(const struct layout *layout, const uint8_t *degre
 
     split_device = "emulated";
     split_degrees = degrees;
-    split_plan(&real, "gpt", "layers=2 dim=16 heads=4 context=8 vocab=8 tied=false", PST_F32,
-               layout, BATCH, 4, 0.5, &config);
+    split_plan(&real, "gpt", untied, PST_F32, layout, BATCH, 4, 0.5, &config);
     split_device = "cpu";
     split_degrees = NULL;
     session.device_ops = real.device_ops;
