@@ -111,12 +111,14 @@ TEST(one_tensor_for_several)
    whatever stands between them. */
 static void draw_degrees(const struct pst_graph *whole, uint64_t seed, uint8_t *degree_of)
 {
-    static const uint8_t some[] = {1, 2, 4, 2, 4, 8};
-    const uint32_t apart = next_random(&seed) % 4 == 0 ? 1 : 2 + next_random(&seed) % 8;
-    const bool together = next_random(&seed) % 4 > 0;
+    static const uint8_t sets[][3] = {{1, 2, 1}, {2, 4, 2}, {4, 1, 4},
+                                      {1, 2, 4}, {2, 8, 2}, {1, 3, 3}};
+    const uint8_t *some = sets[next_random(&seed) % 6];
+    const uint64_t apart = next_random(&seed) % 4 == 0 ? 1 : 2 + next_random(&seed) % 8;
+    const bool together = next_random(&seed) % 8 > 0;
 
     for (uint32_t v = 0; v < whole->n_ops; v++) {
-        const uint8_t drawn = some[next_random(&seed) % 6];
+        const uint8_t drawn = some[next_random(&seed) % 3];
 
         degree_of[v] = v > 0 && next_random(&seed) % apart > 0 ? degree_of[v - 1] : drawn;
     }
