@@ -6,11 +6,14 @@
  */
 #include "prove/internal.h"
 #include "sim/sim.h"
+#include "unit/prove/async_rig.h"
 #include "unit/prove/buffer_mutations.h"
 #include "unit/prove/memory_mutations.h"
 #include "unit/prove/parts_rig.h"
 
 enum { MOST_STAGES = 16 };
+
+#define UNTIED GPT " tied=false"
 
 static struct pst_check_report report;
 
@@ -158,8 +161,6 @@ static void check_model(const char *model, const char *settings, bool ties, bool
     assert_true(n_silent > n / 4);
 }
 
-#define UNTIED GPT " tied=false"
-
 TEST(gpt)
 {
     check_model("gpt", UNTIED, false, false, 60);
@@ -188,6 +189,43 @@ TEST(rows)
 {
     check_model("gpt", UNTIED, false, true, 30);
     check_model("llama", LLAMA, false, true, 12);
+}
+
+/* Batches that overlap. */
+TEST(asynchronous)
+{
+    uint64_t seed = first_seed(700);
+
+    for (uint32_t n = 0; n < 30; seed++) {
+        FINISHED_BY(rig_close) struct rig rig = {0};
+        struct rig drawing = {.seed = seed};
+        struct async_shape shape = async_draw_shape(&drawing, (uint32_t)seed);
+        struct rig_shape cut = {.devices = shape.p, .chunks = 1};
+        uint32_t degrees[MOST_STAGES], ends[MOST_STAGES], n_ranks = 0;
+
+        shape.zero = shape.replicas && rig_draw(&drawing, 2) == 0;
+        shape.offload = rig_draw(&drawing, 2) == 0;
+        draw_degrees(&drawing, shape.p, false, degrees);
+        if (!open_degrees(&rig, "gpt", UNTIED, seed % 2 == 0, &cut, degrees, ends, seed)) {
+            rig.graph = NULL;
+            continue;
+        }
+        shape.ends = ends;
+        if (!async_plan(&rig, &shape)) {
+            continue;
+        }
+        for (uint32_t s = 0; s < shape.p; s++) {
+            n_ranks += rig.plan->stages[s].n_ranks * degrees[s];
+        }
+        if (n_ranks > RIG_MAX) {
+            continue;
+        }
+        rig_programs(&rig);
+        expect_legal(&rig, "groups");
+        expand(&rig);
+        expect_legal(&rig, "ranks");
+        n++;
+    }
 }
 
 /* --- who sends to whom -------------------------------------------------------------------------*/
