@@ -37,18 +37,39 @@ struct pst_config_node *pst_config_get(struct pst_config_node *table, const char
     return node;
 }
 
-pst_status pst_config_place(const struct pst_config *config, const char *section, const char *key,
-                            pst_status status, struct pst_error *err)
+static pst_status place_at(const struct pst_config_node *node, pst_status status,
+                           struct pst_error *err)
 {
-    struct pst_config_node *node = config == NULL ? NULL : pst_config_get(config->root, section);
-
-    node = node == NULL ? NULL : pst_config_get(node, key);
     if (status != PST_OK && err != NULL && node != NULL && err->file[0] == '\0') {
         snprintf(err->file, sizeof err->file, "%s", node->file);
         err->line = node->line;
         err->column = node->column;
     }
     return status;
+}
+
+static struct pst_config_node *find_value(const struct pst_config *config, const char *section,
+                                          const char *key)
+{
+    struct pst_config_node *node = config == NULL ? NULL : pst_config_get(config->root, section);
+
+    return node == NULL ? NULL : pst_config_get(node, key);
+}
+
+pst_status pst_config_place(const struct pst_config *config, const char *section, const char *key,
+                            pst_status status, struct pst_error *err)
+{
+    return place_at(find_value(config, section, key), status, err);
+}
+
+pst_status pst_config_place_item(const struct pst_config *config, const char *section,
+                                 const char *key, uint32_t item, pst_status status,
+                                 struct pst_error *err)
+{
+    const struct pst_config_node *node = find_value(config, section, key);
+
+    return place_at(node != NULL && item < node->n_children ? node->children[item] : node, status,
+                    err);
 }
 
 /* Returns true if `path` is one of the paths in the string, which ':' or newlines separate. */

@@ -81,6 +81,11 @@ struct pst_config_node *pst_config_get(struct pst_config_node *table, const char
 pst_status pst_config_place(const struct pst_config *config, const char *section, const char *key,
                             pst_status status, struct pst_error *err);
 
+/* The same for an item of the list at section.key. */
+pst_status pst_config_place_item(const struct pst_config *config, const char *section,
+                                 const char *key, uint32_t item, pst_status status,
+                                 struct pst_error *err);
+
 /* If the config names the file of an error that has no line, adds the line that names it. config
    may be NULL. */
 void pst_config_name(const struct pst_config *config, struct pst_error *err);

@@ -219,8 +219,9 @@ struct pst_graph {
     struct pst_graph *whole; /* what the parts compute together: names and shapes in files,
                                 initial values. The graph owns it. NULL where parts is 1 */
     const uint32_t *op_of;   /* [operator] the operator of `whole` that it is a part of or serves */
-    const uint8_t *degree_of; /* [operator of `whole`] how many devices share it, where that differs
-                                 between operators: `parts` is the most. NULL: `parts` for all */
+    const uint16_t
+        *degree_of; /* [operator of `whole`] how many devices share it, where that differs
+                      between operators: `parts` is the most. NULL: `parts` for all */
     struct pst_initial initial;
     struct pst_costed *costed;  /* what the operators are and cost, node i that of operator i; the
                                    loss is none. NULL: they have kernels. The graph owns it. */

@@ -17,9 +17,11 @@
  */
 #include "graph/split.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/util.h"
 #include "graph/draft.h"
 #include "graph/op_rules.h"
 #include "graph/ways.h"
@@ -459,14 +461,6 @@ static pst_status check_whole(const struct pst_graph *whole, uint32_t parts, str
                         "parallel.tensor = %u, but model %s cannot have parts: %s; set it to 1",
                         parts, whole->name, why);
     }
-    for (uint32_t v = 0; v < whole->n_ops; v++) {
-        if (strchr(whole->ops[v].name, ':') != NULL) {
-            return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                            "parallel.tensor = %u: operator %s has a colon in its name, which "
-                            "stands for conversions there; rename it",
-                            parts, whole->ops[v].name);
-        }
-    }
     return PST_OK;
 }
 
@@ -502,9 +496,9 @@ static pst_status check_parameter(const struct pst_graph *whole, const struct ps
     return PST_OK;
 }
 
-/* Errors: degrees that differ, where they cannot. *ret_key: the key of [parallel] to blame. */
+/* Errors: degrees that differ, where they cannot. *ret_fault: what is to blame. */
 static pst_status check_degrees(const struct pst_graph *whole, const struct pst_division *how,
-                                const char **ret_key, struct pst_error *err)
+                                struct pst_division_fault *ret_fault, struct pst_error *err)
 {
     pst_status status = PST_OK;
 
@@ -512,13 +506,13 @@ static pst_status check_degrees(const struct pst_graph *whole, const struct pst_
         return PST_OK;
     }
     if (how->asked != NULL) {
-        *ret_key = "way";
+        ret_fault->key = "way";
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
                         "[[parallel.way]] needs one parallel.tensor for all stages; set it to one "
                         "number, or remove the table");
     }
     if (how->ways != PST_WAYS_AUTO && how->ways != PST_WAYS_MEGATRON) {
-        *ret_key = "ways";
+        ret_fault->key = "ways";
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
                         "parallel.ways = \"%s\" needs one parallel.tensor for all stages; set that "
                         "to one number, or ways = \"auto\"",
@@ -535,6 +529,30 @@ static pst_status check_degrees(const struct pst_graph *whole, const struct pst_
         PST_TRY(status, check_parameter(whole, how, &whole->params[p], err));
     }
     return status;
+}
+
+/* Errors: an operator with the name of a conversion, which needs a colon. */
+static pst_status check_names(const struct splitter *s, struct pst_error *err)
+{
+    const uint32_t n = s->builder->n_ops;
+    const char **names = pst_alloc((size_t)n + 1, sizeof *names), *twice = NULL;
+
+    for (uint32_t i = 0; i < n; i++) {
+        names[i] = s->builder->ops[i].name;
+    }
+    qsort(names, n, sizeof *names, pst_by_text);
+    for (uint32_t i = 1; i < n && twice == NULL; i++) {
+        const bool equal = strcmp(names[i - 1], names[i]) == 0;
+
+        twice = equal && strchr(names[i], ':') != NULL ? names[i] : NULL;
+    }
+    free(names);
+    return twice == NULL
+               ? PST_OK
+               : pst_fail(err, PST_ERR_CONFIG, "config.value",
+                          "parallel.tensor = %u: operator %s has the name of a conversion that "
+                          "stands beside it; rename it",
+                          s->how->parts, twice);
 }
 
 static bool has_way(const struct ways *ways, bool tokens)
@@ -577,6 +595,13 @@ static pst_status refuse_degree(const struct ways *ways, struct pst_error *err)
 {
     uint32_t v = 0;
 
+    if (ways->asked != NULL) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "parallel.tensor = %u divides no operator of model %s that "
+                        "[[parallel.way]] does not leave whole; leave fewer whole, or set "
+                        "parallel.tensor = 1 and remove the tables",
+                        ways->parts, ways->graph->name);
+    }
     if (ways->degree_of == NULL) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
                         "parallel.tensor = %u divides no operator of model %s, neither heads, "
@@ -619,35 +644,35 @@ static bool lacks_rows(const struct ways *ways)
     return by_row && !has_way(ways, true);
 }
 
-/* *ret_key: the key of [parallel] to blame. */
-static pst_status check_ways(const struct ways *ways, const char **ret_key, struct pst_error *err)
+static pst_status check_ways(const struct ways *ways, struct pst_division_fault *ret_fault,
+                             struct pst_error *err)
 {
     const bool divides = has_way(ways, false) || (ways->asked != NULL && has_way(ways, true));
     pst_status status;
 
-    *ret_key = "way";
-    status = pst_ways_check_asked(ways, err);
+    ret_fault->key = "way";
+    status = pst_ways_check_asked(ways, &ret_fault->op, err);
     if (status != PST_OK) {
         return status;
     }
-    *ret_key = "ways";
+    ret_fault->key = "ways";
     status = check_exchange(ways, err);
     if (status != PST_OK) {
         return status;
     }
-    *ret_key = "tensor";
+    ret_fault->key = ways->asked != NULL ? "way" : "tensor";
     if (!ways->rows && !divides) {
         return refuse_degree(ways, err);
     }
     if (!ways->sequence || !lacks_rows(ways)) {
         return PST_OK;
     }
-    *ret_key = ways->rows ? "ways" : "sequence";
+    ret_fault->key = ways->rows ? "ways" : "sequence";
     return refuse_sequence(ways, err);
 }
 
 /* Each degree divides something. */
-static pst_status check_shares(const struct splitter *s, const char **ret_key,
+static pst_status check_shares(const struct splitter *s, struct pst_division_fault *ret_fault,
                                struct pst_error *err)
 {
     const struct ways *widest = &s->shares[0].ways;
@@ -660,11 +685,11 @@ static pst_status check_shares(const struct splitter *s, const char **ret_key,
         widest = ways->parts > widest->parts ? ways : widest;
         rows = rows || has_way(ways, true);
         if (ways->parts > 1) {
-            PST_TRY(status, check_ways(ways, ret_key, err));
+            PST_TRY(status, check_ways(ways, ret_fault, err));
         }
     }
     if (status == PST_OK && s->how->sequence && !rows) {
-        *ret_key = "sequence";
+        ret_fault->key = "sequence";
         status = refuse_sequence(widest, err);
     }
     return status;
@@ -776,7 +801,8 @@ static pst_status make_graph(struct splitter *s, struct pst_graph **ret_graph,
         logits = tensor_as(s, whole->logits, apart ? AS_SPLIT : AS_WHOLE);
     }
     n_ops = s->builder->n_ops;
-    status = pst_graph_finish(s->builder, loss, logits, ret_graph, err);
+    status = check_names(s, err);
+    PST_TRY(status, pst_graph_finish(s->builder, loss, logits, ret_graph, err));
     PST_TRY(status, pst_graph_mean_tokens(*ret_graph, whole->token_batch, err));
     if (status == PST_OK) {
         PST_ASSERT((*ret_graph)->n_ops == n_ops); /* the whole is fused already */
@@ -826,16 +852,17 @@ pst_status pst_graph_split(struct pst_graph *whole, const struct pst_division *h
     const struct pst_division division = plain_division(whole, how);
     struct splitter s = {.whole = whole, .how = &division};
     struct pst_graph *graph = NULL;
-    const char *key = "tensor";
+    struct pst_division_fault fault = {"tensor", PST_NONE};
     pst_status status = check_whole(whole, division.parts, err);
 
-    PST_TRY(status, check_degrees(whole, &division, &key, err));
+    PST_TRY(status, check_degrees(whole, &division, &fault, err));
     if (status == PST_OK) {
         make_shares(&s);
-        status = check_shares(&s, &key, err);
+        status = check_shares(&s, &fault, err);
+        fault.key = status == PST_OK ? "tensor" : fault.key;
     }
-    if (how->ret_key != NULL) {
-        *how->ret_key = key;
+    if (how->ret_fault != NULL) {
+        *how->ret_fault = fault;
     }
     PST_TRY(status, pst_graph_builder_create(whole->name, dtype_of(whole), &s.builder, err));
     if (status == PST_OK) {

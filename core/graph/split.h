@@ -89,10 +89,16 @@ enum pst_way {
 };
 extern const char *const pst_way_names[];
 
+/* What of a job a refusal is about. */
+struct pst_division_fault {
+    const char *key; /* of [parallel] */
+    uint32_t op;     /* of the whole, whose [[parallel.way]] it is; PST_NONE: of no operator */
+};
+
 /* How to divide. */
 struct pst_division {
     uint32_t parts;           /* 2 or more */
-    const uint8_t *degree_of; /* [operator of the whole] 1 or more, and 2 or more somewhere; what
+    const uint16_t *degree_of; /* [operator of the whole] 1 or more, and 2 or more somewhere; what
                                  goes from one to another is whole between them. NULL: `parts` for
                                  all */
     bool sequence; /* what works row by row, between layers split by rows and by columns, has rows
@@ -100,7 +106,7 @@ struct pst_division {
                       transformer models", MLSys 2023) */
     uint32_t ways; /* enum pst_ways; rows and ulysses imply sequence */
     const uint8_t *asked; /* [operator of the whole] enum pst_way; NULL: nothing is asked for */
-    const char **ret_key; /* if splitting fails: the key of [parallel] to blame. May be NULL */
+    struct pst_division_fault *ret_fault; /* if splitting fails. May be NULL */
 };
 
 static inline uint32_t pst_division_degree(const struct pst_division *how, uint32_t op)

@@ -110,7 +110,8 @@ static bool has_table(const struct ways *ways, const struct pst_op *op)
 
     return op->bag == PST_BAG_NONE && may_split(ways, op->param[0]) &&
            table->dims[0] <= UINT32_MAX &&
-           (is_large(table) || is_used_by(ways, table, PST_OP_LINEAR));
+           (is_large(table) || is_used_by(ways, table, PST_OP_LINEAR) ||
+            pst_ways_asked(ways, op) == PST_WAY_VOCAB);
 }
 
 /* --- what readers want -------------------------------------------------------------------------*/

@@ -35,7 +35,7 @@ struct cut {
 struct ways {
     const struct pst_graph *graph; /* the whole one */
     uint32_t parts;
-    const uint8_t *degree_of; /* as in struct pst_division. The others are whole here: they read
+    const uint16_t *degree_of; /* as in struct pst_division. The others are whole here: they read
                                  nothing else, and make nothing else */
     bool sequence;
     bool rows;            /* all that works row by row has rows of tokens */
@@ -59,7 +59,7 @@ uint32_t pst_ways_asked(const struct ways *ways, const struct pst_op *op);
 /* The name of the way that was chosen: enum pst_way. */
 uint32_t pst_ways_name(const struct ways *ways, uint32_t v);
 /* Errors: a way that is asked for and was not chosen, as it cannot be had. */
-pst_status pst_ways_check_asked(const struct ways *ways, struct pst_error *err);
+pst_status pst_ways_check_asked(const struct ways *ways, uint32_t *ret_op, struct pst_error *err);
 /* Has it heads, which may be divided? */
 bool pst_ways_attends(const struct pst_op *op);
 /* Chooses ways by Megatron's pattern. All arrays are zeroed before, and belong to the caller. */

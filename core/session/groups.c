@@ -9,6 +9,7 @@
 #include "graph/split.h"
 #include "host/plugin_host.h"
 #include "host/remark.h"
+#include "session/patterns.h"
 
 static pst_status place_error(const struct pst_job *job, pst_status status, struct pst_error *err)
 {
@@ -33,52 +34,15 @@ static pst_status check_slices(const struct pst_job *job, struct pst_error *err)
 
 /* --- ways of operators by name -----------------------------------------------------------------*/
 
-/* The operator that is most like the pattern: by its letters, or as the pattern begins. */
-static const char *nearest_op(const struct pst_graph *graph, const char *pattern)
+/* The [[parallel.way]] that counts for the operator; n_ways: none. */
+static uint32_t way_for(const struct pst_job *job, const char *name)
 {
-    const char **names = pst_alloc(graph->n_ops, sizeof *names), *nearest;
-    char *begin = pst_alloc(strlen(pattern) + 2, 1);
+    uint32_t i = 0;
 
-    for (uint32_t v = 0; v < graph->n_ops; v++) {
-        names[v] = graph->ops[v].name;
+    while (i < job->n_ways && !pst_list_matches(job->ways[i].match, name)) {
+        i++;
     }
-    nearest = pst_nearest(pattern, names, graph->n_ops);
-    for (size_t n = strlen(pattern) + 1; nearest == NULL && n-- > 0;) {
-        memcpy(begin, pattern, n);
-        memcpy(begin + n, "*", 2);
-        for (uint32_t v = 0; v < graph->n_ops && nearest == NULL; v++) {
-            nearest = pst_list_matches(begin, names[v]) ? names[v] : NULL;
-        }
-    }
-    free(begin);
-    free(names);
-    return nearest;
-}
-
-/* Errors: a pattern that names no operator. */
-static pst_status check_patterns(const struct pst_graph *graph, const char *patterns,
-                                 struct pst_error *err)
-{
-    pst_status status = PST_OK;
-    const char *item;
-    size_t length;
-
-    while (status == PST_OK && (item = pst_list_next(&patterns, &length)) != NULL) {
-        char *pattern = pst_strndup(item, length);
-        uint32_t v = 0;
-
-        while (v < graph->n_ops && !pst_list_matches(pattern, graph->ops[v].name)) {
-            v++;
-        }
-        if (v == graph->n_ops) {
-            status = pst_fail(err, PST_ERR_CONFIG, "config.value",
-                              "[[parallel.way]] match = \"%s\" names no operator; the nearest is "
-                              "\"%s\"",
-                              pattern, nearest_op(graph, pattern));
-        }
-        free(pattern);
-    }
-    return status;
+    return i;
 }
 
 /* *ret_asked: as in struct pst_division; the caller frees it. */
@@ -89,18 +53,17 @@ static pst_status read_ways(const struct pst_job *job, const struct pst_graph *w
     pst_status status = PST_OK;
 
     *ret_asked = asked;
-    for (uint32_t i = 0; i < job->n_ways; i++) {
-        PST_TRY(status, check_patterns(whole, job->ways[i].match, err));
+    for (uint32_t i = 0; i < job->n_ways && status == PST_OK; i++) {
+        status = pst_config_place_item(
+            job->config, "parallel", "way", i,
+            pst_patterns_check(job->ways[i].match, whole, true, "[[parallel.way]]", err), err);
     }
     for (uint32_t v = 0; asked != NULL && v < whole->n_ops; v++) {
-        uint32_t i = 0;
+        const uint32_t i = way_for(job, whole->ops[v].name);
 
-        while (i < job->n_ways && !pst_list_matches(job->ways[i].match, whole->ops[v].name)) {
-            i++;
-        }
         asked[v] = i < job->n_ways ? (uint8_t)job->ways[i].way : PST_WAY_AUTO;
     }
-    return pst_config_place(job->config, "parallel", "way", status, err);
+    return status;
 }
 
 /* One device divides nothing. */
@@ -137,14 +100,19 @@ static pst_status check_one(const struct pst_job *job, struct pst_error *err)
 static pst_status split_graph(const struct pst_job *job, struct pst_division *how,
                               struct pst_graph **graph, struct pst_error *err)
 {
-    const char *key = "tensor";
+    const struct pst_graph *whole = *graph;
+    struct pst_division_fault fault = {"tensor", PST_NONE};
     pst_status status = pst_config_place(job->config, "parallel", "ways",
-                                         pst_graph_check_ways(*graph, how, err), err);
+                                         pst_graph_check_ways(whole, how, err), err);
 
-    how->ret_key = &key;
+    how->ret_fault = &fault;
     PST_TRY(status, check_slices(job, err));
     PST_TRY(status, pst_graph_split(*graph, how, graph, err));
-    status = pst_config_place(job->config, "parallel", key, status, err);
+    if (fault.op != PST_NONE) {
+        status = pst_config_place_item(job->config, "parallel", fault.key,
+                                       way_for(job, whole->ops[fault.op].name), status, err);
+    }
+    status = pst_config_place(job->config, "parallel", fault.key, status, err);
     return place_error(job, status, err);
 }
 

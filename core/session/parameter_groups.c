@@ -8,33 +8,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "graph/split.h"
-
-/* --- names ------------------------------------------------------------------------------------ */
-
-/* A pattern without a parameter is a mistake. */
-static pst_status check_patterns(const struct pst_graph *graph, const char *patterns,
-                                 const char *where, struct pst_error *err)
-{
-    const char *item;
-    size_t length;
-
-    while ((item = pst_list_next(&patterns, &length)) != NULL) {
-        char *pattern = pst_strndup(item, length);
-        bool any = false;
-
-        for (uint32_t i = 0; i < graph->n_params && !any; i++) {
-            any = pst_list_matches(pattern, graph->params[i].name);
-        }
-        free(pattern);
-        if (!any) {
-            return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                            "%s: model %s has no parameter \"%.*s\"; its last is \"%s\"", where,
-                            graph->name, (int)length, item,
-                            graph->params[graph->n_params - 1].name);
-        }
-    }
-    return PST_OK;
-}
+#include "session/patterns.h"
 
 /* --- Muon ------------------------------------------------------------------------------------- */
 
@@ -147,14 +121,15 @@ static bool add_rule(struct pst_rules *rules, const struct pst_exec_rule *rule, 
 static pst_status check_names(const struct pst_job *job, const struct pst_graph *graph,
                               struct pst_error *err)
 {
-    pst_status status = strcmp(job->train.no_decay, "auto") == 0
-                            ? PST_OK
-                            : check_patterns(graph, job->train.no_decay, "train.no_decay", err);
+    pst_status status =
+        strcmp(job->train.no_decay, "auto") == 0
+            ? PST_OK
+            : pst_patterns_check(job->train.no_decay, graph, false, "train.no_decay", err);
 
     status = pst_config_place(job->config, "train", "no_decay", status, err);
     for (uint32_t i = 0; i < job->n_groups && status == PST_OK; i++) {
-        status = check_patterns(graph, job->groups[i].match, "[[train.group]]", err);
-        status = pst_config_place(job->config, "train", "group", status, err);
+        status = pst_patterns_check(job->groups[i].match, graph, false, "[[train.group]]", err);
+        status = pst_config_place_item(job->config, "train", "group", i, status, err);
     }
     return status;
 }

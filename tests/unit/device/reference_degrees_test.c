@@ -13,9 +13,9 @@ struct degree {
     uint8_t parts;
 };
 
-static uint8_t *degrees_of(const struct pst_graph *whole, const struct degree *rows)
+static uint16_t *degrees_of(const struct pst_graph *whole, const struct degree *rows)
 {
-    uint8_t *degree_of = pst_alloc(whole->n_ops, sizeof *degree_of);
+    uint16_t *degree_of = pst_alloc(whole->n_ops, sizeof *degree_of);
 
     for (uint32_t v = 0; v < whole->n_ops; v++) {
         for (const struct degree *row = rows; row->patterns != NULL && degree_of[v] == 0; row++) {
@@ -29,7 +29,7 @@ static uint8_t *degrees_of(const struct pst_graph *whole, const struct degree *r
 static pst_status split(struct pst_graph *whole, const struct degree *rows, struct pst_division how,
                         struct pst_graph **ret_graph, struct pst_error *err)
 {
-    uint8_t *degree_of = degrees_of(whole, rows);
+    uint16_t *degree_of = degrees_of(whole, rows);
     pst_status status;
 
     how.degree_of = degree_of;
@@ -233,7 +233,7 @@ TEST(megatron)
 
 /* Runs of operators, or each for itself. Operators that share a parameter may share their degree,
    whatever stands between them. */
-static void draw_degrees(const struct pst_graph *whole, uint64_t seed, uint8_t *degree_of)
+static void draw_degrees(const struct pst_graph *whole, uint64_t seed, uint16_t *degree_of)
 {
     static const uint8_t sets[][3] = {{1, 2, 1}, {2, 4, 2}, {4, 1, 4},
                                       {1, 2, 4}, {2, 8, 2}, {1, 3, 3}};
@@ -286,7 +286,7 @@ TEST(random_graphs)
 
     for (uint32_t round = 0; round < rounds; round++) {
         struct pst_graph *graph = NULL, *whole = draw_graph(round + 1);
-        uint8_t *degree_of = pst_alloc(whole->n_ops, sizeof *degree_of);
+        uint16_t *degree_of = pst_alloc(whole->n_ops, sizeof *degree_of);
         struct pst_error err = {0};
         const struct pst_division how = {.degree_of = degree_of, .sequence = round % 2};
         uint32_t most = 1;

@@ -248,8 +248,8 @@ TEST(bf16)
 /* Stages of unlike numbers of parts; ties are of equal ones. */
 TEST(degrees)
 {
-    static const uint8_t cases[][4] = {{1, 2}, {2, 1}, {1, 4}, {4, 1}, {4, 2}, {2, 4}};
-    static const uint8_t middle[] = {2, 4, 2}, four[] = {1, 4, 2, 2}, ties[] = {2, 1, 4, 2};
+    static const uint16_t cases[][4] = {{1, 2}, {2, 1}, {1, 4}, {4, 1}, {4, 2}, {2, 4}};
+    static const uint16_t middle[] = {2, 4, 2}, four[] = {1, 4, 2, 2}, ties[] = {2, 1, 4, 2};
 
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         split_degrees = cases[i];
@@ -270,7 +270,7 @@ TEST(degrees)
 /* Each replica of the wide stage updates a piece of what its part has. */
 TEST(degrees_and_replicas)
 {
-    static const uint8_t narrow[] = {2, 1}, wide[] = {1, 4};
+    static const uint16_t narrow[] = {2, 1}, wide[] = {1, 4};
 
     for (real_cuts = 0; real_cuts <= 3; real_cuts++) {
         split_degrees = narrow;
@@ -288,9 +288,9 @@ TEST(delayed)
 {
     check("gpt", gpt, &(struct layout){2, {0, 1}, ORDER_2BW, false, {0}}, 2, 0);
     check("gpt", gpt, &(struct layout){2, {0}, ORDER_2BW, false, {2, 2}}, 2, 0.3);
-    split_degrees = (const uint8_t[]){1, 4};
+    split_degrees = (const uint16_t[]){1, 4};
     check("gpt", untied, &(struct layout){2, {0, 1}, ORDER_2BW, false, {0}}, 4, 0);
-    split_degrees = (const uint8_t[]){4, 2};
+    split_degrees = (const uint16_t[]){4, 2};
     check("gpt", untied, &(struct layout){2, {0, 1}, ORDER_2BW, false, {0}}, 4, 0.3);
     split_degrees = NULL;
 }
@@ -526,7 +526,7 @@ static void hold_end(void *context, const struct pst_recorded *recorded)
 }
 
 /* Emulated devices take the time that the simulator foretells, and the memory of their programs. */
-static void take_foretold_time(const struct layout *layout, const uint8_t *degrees)
+static void take_foretold_time(const struct layout *layout, const uint16_t *degrees)
 {
     const struct pst_update update = {.optimizer = PST_MOMENTUM, .lr = 0.1f, .step = 1};
     FINISHED_BY(real_destroy) struct real real;
@@ -578,10 +578,10 @@ TEST(foretold_times_of_degrees)
     const struct layout three = {3, {0, 1, 2}, ORDER_SPLIT, true, {0}};
     const struct layout wide = {2, {0}, ORDER_GPIPE, true, {1, 2}};
 
-    take_foretold_time(&two, (const uint8_t[]){1, 4});
-    take_foretold_time(&two, (const uint8_t[]){4, 1});
-    take_foretold_time(&two, (const uint8_t[]){4, 2});
-    take_foretold_time(&two, (const uint8_t[]){2, 4});
-    take_foretold_time(&three, (const uint8_t[]){2, 4, 1});
-    take_foretold_time(&wide, (const uint8_t[]){1, 4});
+    take_foretold_time(&two, (const uint16_t[]){1, 4});
+    take_foretold_time(&two, (const uint16_t[]){4, 1});
+    take_foretold_time(&two, (const uint16_t[]){4, 2});
+    take_foretold_time(&two, (const uint16_t[]){2, 4});
+    take_foretold_time(&three, (const uint16_t[]){2, 4, 1});
+    take_foretold_time(&wide, (const uint16_t[]){1, 4});
 }

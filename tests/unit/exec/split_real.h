@@ -16,19 +16,21 @@ static const struct pst_transport_ops *split_transport;
 static const char *split_device = "cpu";
 
 /* [stage] of each; NULL: `parts` for all. */
-static const uint8_t *split_degrees;
+static const uint16_t *split_degrees;
 
 static inline void split_graph(struct real *real, struct pst_graph *whole, uint32_t n_stages,
                                uint32_t parts)
 {
     struct pst_division how = {.parts = parts};
     struct pst_error err = {0};
-    uint8_t *degree_of = calloc(whole->n_ops, 1);
+    uint16_t *degree_of = calloc(whole->n_ops, sizeof *degree_of);
 
     for (uint32_t s = 0; split_degrees != NULL && s < n_stages; s++) {
         const uint32_t begin = whole->n_ops * s / n_stages, end = whole->n_ops * (s + 1) / n_stages;
 
-        memset(degree_of + begin, split_degrees[s], end - begin);
+        for (uint32_t v = begin; v < end; v++) {
+            degree_of[v] = split_degrees[s];
+        }
         how.degree_of = degree_of;
     }
     MUST(pst_graph_split(whole, &how, &real->graph, &err));

@@ -27,7 +27,7 @@ static void divide(struct degrees *d, const uint32_t *degree_of_stage)
     struct pst_graph *graph = d->rig.graph;
     const struct pst_plan *plan = d->rig.plan;
     uint32_t *op_of = pst_arena_array(&graph->arena, graph->n_ops, sizeof *op_of);
-    uint8_t *degree_of = pst_arena_array(&graph->arena, graph->n_ops, 1);
+    uint16_t *degree_of = pst_arena_array(&graph->arena, graph->n_ops, sizeof *degree_of);
 
     graph->parts = 1;
     for (uint32_t v = 0; v < graph->n_ops; v++) {
@@ -36,7 +36,7 @@ static void divide(struct degrees *d, const uint32_t *degree_of_stage)
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         graph->parts = degree_of_stage[s] > graph->parts ? degree_of_stage[s] : graph->parts;
         for (uint32_t i = 0; i < plan->stages[s].n_nodes; i++) {
-            degree_of[plan->stages[s].nodes[i]] = (uint8_t)degree_of_stage[s];
+            degree_of[plan->stages[s].nodes[i]] = (uint16_t)degree_of_stage[s];
         }
     }
     graph->op_of = op_of;

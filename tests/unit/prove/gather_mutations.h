@@ -35,6 +35,7 @@ static inline const char *mu_zero_is_less(struct mutant *m, struct place p)
 {
     rig_need(m->rig, pst_plan_replicas(&m->made.stages[mu_at(m, p)->stage]) > 1);
     m->rig->plan->zero = 1 + rig_draw(m->rig, 2);
+    m->rig->plan->prefetch = m->rig->plan->zero == 1 ? 0 : m->rig->plan->prefetch;
     return "PASS10";
 }
 

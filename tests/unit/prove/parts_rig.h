@@ -41,19 +41,19 @@ static inline bool open_degrees(struct rig *rig, const char *model, const char *
     struct pst_division how = {.sequence = sequence};
     struct pst_error err = {0};
     struct pst_graph *local = NULL;
-    uint8_t *degree_of;
+    uint16_t *degree_of;
     uint32_t n, at = 0;
 
     rig_open(rig, model, settings, seed);
     n = rig->graph->n_ops;
-    degree_of = calloc(n, 1);
+    degree_of = calloc(n, sizeof *degree_of);
     for (uint32_t s = 0; s < n_stages; s++) {
         const uint32_t left = n - at - (n_stages - s - 1);
         const uint32_t most = 1 + 2 * left / (n_stages - s);
         uint32_t take = s + 1 == n_stages ? left : 1 + rig_draw(rig, most < left ? most : left);
 
         for (; take > 0 && at < n; take--) {
-            degree_of[at++] = (uint8_t)degrees[s % shape->devices];
+            degree_of[at++] = (uint16_t)degrees[s % shape->devices];
         }
         ret_ends[s] = at;
     }
