@@ -47,16 +47,11 @@ struct splitter {
     uint32_t op;     /* of the whole, whose part is being made */
 };
 
-static uint32_t degree_of(const struct pst_division *how, uint32_t v)
-{
-    return how->degree_of != NULL ? how->degree_of[v] : how->parts;
-}
-
 static const struct share *share_of(const struct splitter *s, uint32_t v)
 {
     uint32_t i = 0;
 
-    while (s->shares[i].ways.parts != degree_of(s->how, v)) {
+    while (s->shares[i].ways.parts != pst_division_degree(s->how, v)) {
         i++;
     }
     return &s->shares[i];
@@ -207,7 +202,7 @@ static uint32_t tensor_as(struct splitter *s, uint32_t tensor, uint32_t layout);
 static const char *suffix_of(struct splitter *s, uint32_t tensor, const char *suffix)
 {
     const uint32_t maker = s->whole->tensors[tensor].producer, parts = s->ways->parts;
-    const uint32_t home = maker != PST_NONE ? degree_of(s->how, maker) : s->how->parts;
+    const uint32_t home = maker != PST_NONE ? pst_division_degree(s->how, maker) : s->how->parts;
 
     return home == parts ? suffix : pst_arena_printf(&s->arena, "%s.%u", suffix, parts);
 }
@@ -396,7 +391,7 @@ static void share_result(struct splitter *s, uint32_t v)
     bool shared = false;
 
     for (uint32_t i = 0; i < of->n_consumers; i++) {
-        shared = shared || degree_of(s->how, of->consumers[i]) != s->ways->parts;
+        shared = shared || pst_division_degree(s->how, of->consumers[i]) != s->ways->parts;
     }
     if (shared) {
         const uint32_t whole = tensor_as(s, tensor, AS_WHOLE);
@@ -472,7 +467,7 @@ static pst_status check_whole(const struct pst_graph *whole, uint32_t parts, str
 static pst_status check_edge(const struct pst_graph *whole, const struct pst_division *how,
                              uint32_t from, uint32_t to, struct pst_error *err)
 {
-    const uint32_t a = degree_of(how, from), b = degree_of(how, to);
+    const uint32_t a = pst_division_degree(how, from), b = pst_division_degree(how, to);
 
     return a % b == 0 || b % a == 0
                ? PST_OK
@@ -490,12 +485,12 @@ static pst_status check_parameter(const struct pst_graph *whole, const struct ps
     for (uint32_t u = 1; u < parameter->n_users; u++) {
         const uint32_t other = parameter->users[u];
 
-        if (degree_of(how, other) != degree_of(how, first)) {
+        if (pst_division_degree(how, other) != pst_division_degree(how, first)) {
             return pst_fail(err, PST_ERR_CONFIG, "config.value",
                             "%s is used by %s and %s with parallel.tensor = %u and %u; stages that "
                             "share a parameter share their value",
                             parameter->name, whole->ops[first].name, whole->ops[other].name,
-                            degree_of(how, first), degree_of(how, other));
+                            pst_division_degree(how, first), pst_division_degree(how, other));
         }
     }
     return PST_OK;
@@ -727,7 +722,7 @@ static void make_shares(struct splitter *s)
 {
     s->shares = pst_arena_array(&s->arena, UINT8_MAX, sizeof *s->shares);
     for (uint32_t v = 0; v < s->whole->n_ops; v++) {
-        const uint32_t parts = degree_of(s->how, v);
+        const uint32_t parts = pst_division_degree(s->how, v);
         uint32_t i = 0;
 
         while (i < s->n_shares && s->shares[i].ways.parts != parts) {

@@ -109,6 +109,11 @@ struct pst_division {
     struct pst_division_fault *ret_fault; /* if splitting fails. May be NULL */
 };
 
+static inline uint32_t pst_division_degree(const struct pst_division *how, uint32_t op)
+{
+    return how->degree_of != NULL ? how->degree_of[op] : how->parts;
+}
+
 /* Errors: config.value where what `ways` demands is not divisible, which is named. */
 pst_status pst_graph_check_ways(const struct pst_graph *whole, const struct pst_division *how,
                                 struct pst_error *err);

@@ -100,8 +100,7 @@ pst_status pst_graph_check_ways(const struct pst_graph *whole, const struct pst_
             continue;
         }
         if (heads && pst_ways_attends(op)) {
-            status =
-                check_heads(op, how->degree_of != NULL ? how->degree_of[v] : how->parts, how, err);
+            status = check_heads(op, pst_division_degree(how, v), how, err);
         }
         if (rows) {
             PST_TRY(status, check_rows(&ways, op, how, err));

@@ -26,9 +26,8 @@ static uint16_t *degrees_of(const struct pst_graph *whole, const struct degree *
     return degree_of;
 }
 
-static pst_status split(struct pst_graph *whole, const struct degree *rows,
-                        struct pst_division how, struct pst_graph **ret_graph,
-                        struct pst_error *err)
+static pst_status split(struct pst_graph *whole, const struct degree *rows, struct pst_division how,
+                        struct pst_graph **ret_graph, struct pst_error *err)
 {
     uint16_t *degree_of = degrees_of(whole, rows);
     pst_status status;
@@ -67,11 +66,12 @@ static void check_degrees(const char *model, const char *settings, const struct 
    all is whole. */
 TEST(blocks_of_unlike_degrees)
 {
-    check_degrees("llama", LLAMA, (struct degree[]){{"layers.0.*", 2}, {"layers.1.*", 4}, {"*", 1}, {0}},
-                  false, 8);
-    check_degrees("llama", LLAMA, (struct degree[]){{"layers.0.*", 4}, {"layers.1.*", 1}, {"*", 2}, {0}},
-                  false, 6);
-    check_degrees("llama", LLAMA, (struct degree[]){{"embed_tokens", 1}, {"layers.0.*", 2}, {"*", 4}, {0}}, false,
+    check_degrees("llama", LLAMA,
+                  (struct degree[]){{"layers.0.*", 2}, {"layers.1.*", 4}, {"*", 1}, {0}}, false, 8);
+    check_degrees("llama", LLAMA,
+                  (struct degree[]){{"layers.0.*", 4}, {"layers.1.*", 1}, {"*", 2}, {0}}, false, 6);
+    check_degrees("llama", LLAMA,
+                  (struct degree[]){{"embed_tokens", 1}, {"layers.0.*", 2}, {"*", 4}, {0}}, false,
                   10);
     check_degrees("gpt", GPT, (struct degree[]){{"h.0.*", 4}, {"h.1.*", 1}, {"*", 2}, {0}}, false,
                   7); /* the table that the head shares has a sum */
@@ -81,28 +81,152 @@ TEST(blocks_of_unlike_degrees)
    one degree are joined for the next, which cuts them again. */
 TEST(rows_of_tokens)
 {
-    check_degrees("llama", LLAMA, (struct degree[]){{"embed_tokens,layers.0.*", 2}, {"*", 4}, {0}}, true, 13);
-    check_degrees("llama", LLAMA, (struct degree[]){{"embed_tokens,layers.0.*", 4}, {"*", 2}, {0}}, true, 13);
+    check_degrees("llama", LLAMA, (struct degree[]){{"embed_tokens,layers.0.*", 2}, {"*", 4}, {0}},
+                  true, 13);
+    check_degrees("llama", LLAMA, (struct degree[]){{"embed_tokens,layers.0.*", 4}, {"*", 2}, {0}},
+                  true, 13);
     /* a block of one part in the middle: nothing to be cut, nor to be gathered */
-    check_degrees("llama", LLAMA, (struct degree[]){{"embed_tokens,layers.0.*", 4}, {"layers.1.*", 1}, {"*", 2}, {0}},
-                  true, 9);
+    check_degrees(
+        "llama", LLAMA,
+        (struct degree[]){{"embed_tokens,layers.0.*", 4}, {"layers.1.*", 1}, {"*", 2}, {0}}, true,
+        9);
 }
 
-/* What all blocks of the decoder read of the encoder is fanned by each degree. */
+static bool has_op(const struct pst_graph *graph, const char *name)
+{
+    return pst_names_find(&graph->op_names, name) != PST_NONE;
+}
+
+/* What all blocks of the decoder read of the encoder is fanned once by each degree. Of the 20
+   conversions the encoder has 4, self-attention 2 in each block, cross-attention 2 and that fan,
+   the feed-forward layers 2, the head 2. */
 TEST(one_tensor_for_several)
 {
     static const char t5[] = "layers=1 decoder_layers=2 dim=16 heads=4 head_dim=4 ff=24 context=5 "
                              "targets=4 vocab=12 buckets=8 max_distance=16 tied=false";
-    struct pst_graph *whole = make_model("t5", t5, PST_F64), *graph = NULL;
+    static const struct degree rows[] = {
+        {"encoder.*", 2}, {"decoder.embedding", 2}, {"decoder.1.cross*", 2}, {"*", 4}, {0}};
+    struct pst_graph *graph = NULL;
     struct pst_error err = {0};
-    uint32_t n[2] = {0, 0};
 
-    for (uint32_t v = 0; v < whole->n_ops; v++) {
-        print_message("%u %s\n", v, whole->ops[v].name);
+    assert_ok(split(make_model("t5", t5, PST_F64), rows, (struct pst_division){0}, &graph, &err),
+              &err);
+    assert_int_equal(graph->parts, 4);
+    assert_true(has_op(graph, "encoder.norm:fan") && has_op(graph, "encoder.norm:fan.4"));
+    pst_graph_destroy(graph);
+    check_degrees("t5", t5, rows, false, 20);
+}
+
+/* Operators of one part divide nothing, so their attention is not told of. */
+TEST(whole_attention)
+{
+    static const struct degree rows[] = {{"layers.0.*", 8}, {"layers.1.*", 1}, {"*", 2}, {0}};
+    struct pst_graph *graph = NULL;
+    struct pst_error err = {0};
+    const struct pst_op *op = NULL;
+
+    assert_ok(
+        split(make_model("llama", LLAMA, PST_F64), rows, (struct pst_division){0}, &graph, &err),
+        &err);
+    assert_int_equal(pst_graph_whole_attention(graph, &op), 1);
+    assert_string_equal(op->name, "layers.0.self_attn");
+    pst_graph_destroy(graph);
+}
+
+/* --- what they are -----------------------------------------------------------------------------*/
+
+static uint64_t digest_of(const struct degree *rows)
+{
+    struct pst_graph *graph = NULL;
+    struct pst_error err = {0};
+    uint64_t digest;
+
+    assert_ok(
+        split(make_model("llama", LLAMA, PST_F32), rows, (struct pst_division){0}, &graph, &err),
+        &err);
+    digest = graph->digest;
+    pst_graph_destroy(graph);
+    return digest;
+}
+
+/* The same operators on other parts are another graph; equal degrees are one degree. */
+TEST(digests)
+{
+    struct pst_graph *graph = NULL;
+    struct pst_error err = {0};
+
+    assert_ok(pst_graph_split(make_model("llama", LLAMA, PST_F32),
+                              &(struct pst_division){.parts = 2}, &graph, &err),
+              &err);
+    assert_true(digest_of((struct degree[]){{"*", 2}, {0}}) == graph->digest);
+    assert_true(digest_of((struct degree[]){{"embed_tokens", 1}, {"*", 2}, {0}}) != graph->digest);
+    pst_graph_destroy(graph);
+}
+
+static void expect_refused(const char *model, const char *settings, const struct degree *rows,
+                           struct pst_division how, const char *key, const char *message)
+{
+    struct pst_graph *whole = make_model(model, settings, PST_F32), *graph = NULL;
+    struct pst_error err = {0};
+    const char *blamed = NULL;
+
+    how.ret_key = &blamed;
+    assert_int_equal(split(whole, rows, how, &graph, &err), PST_ERR_CONFIG);
+    assert_string_equal(err.kind, "config.value");
+    assert_string_equal(blamed, key);
+    if (strstr(err.message, message) == NULL) {
+        fail_msg("%s, not %s", err.message, message);
     }
-    (void)graph;
-    (void)err;
-    (void)n;
+    pst_graph_destroy(whole);
+}
+
+TEST(what_is_refused)
+{
+    static const struct degree blocks[] = {{"layers.0.*", 2}, {"layers.1.*", 4}, {"*", 1}, {0}};
+    static const uint8_t asked[64];
+
+    expect_refused("llama", LLAMA, (struct degree[]){{"layers.0.*", 2}, {"*", 3}, {0}},
+                   (struct pst_division){0}, "tensor",
+                   "embed_tokens has parallel.tensor = 3, and layers.0.input_layernorm, which "
+                   "reads it, 2: one of them must be a multiple of the other");
+    expect_refused("gpt", GPT, (struct degree[]){{"wte", 2}, {"*", 4}, {0}},
+                   (struct pst_division){0}, "tensor",
+                   "wte.weight is used by wte and lm_head with parallel.tensor = 2 and 4");
+    expect_refused("llama", LLAMA, (struct degree[]){{"embed_tokens", 2}, {"*", 4}, {0}},
+                   (struct pst_division){0}, "tensor",
+                   "parallel.tensor = 2 divides no operator that it is meant for, of which "
+                   "embed_tokens is the first");
+    expect_refused("llama", LLAMA, blocks, (struct pst_division){.ways = PST_WAYS_ROWS}, "ways",
+                   "parallel.ways = \"rows\" needs one parallel.tensor for all stages");
+    expect_refused("llama", LLAMA, blocks, (struct pst_division){.ways = PST_WAYS_ULYSSES}, "ways",
+                   "parallel.ways = \"ulysses\" needs one parallel.tensor for all stages");
+    expect_refused("llama", LLAMA, blocks, (struct pst_division){.asked = asked}, "way",
+                   "[[parallel.way]] needs one parallel.tensor for all stages");
+    /* two divide the 6 tokens of a sample, four do not */
+    expect_refused("llama", "layers=2 dim=16 heads=4 context=6 vocab=12 ff=24", blocks,
+                   (struct pst_division){.sequence = true}, "sequence",
+                   "on tokens whose number 4 divides");
+}
+
+/* Heads must be divisible by the degree of their own operator. */
+TEST(megatron)
+{
+    static const struct degree rows[] = {{"layers.0.*", 2}, {"layers.1.*", 8}, {"*", 1}, {0}};
+    struct pst_graph *whole = make_model("llama", LLAMA, PST_F32);
+    struct pst_division how = {.ways = PST_WAYS_MEGATRON};
+    uint8_t *degree_of = degrees_of(whole, rows);
+    struct pst_error err = {0};
+
+    how.degree_of = degree_of;
+    assert_int_equal(pst_graph_check_ways(whole, &how, &err), PST_ERR_CONFIG);
+    assert_non_null(strstr(err.message, "layers.1.self_attn: ways = \"megatron\" cannot divide 4 "
+                                        "heads by 8"));
+    for (uint32_t v = 0; v < whole->n_ops; v++) {
+        degree_of[v] = degree_of[v] == 8 ? 4 : degree_of[v];
+    }
+    assert_ok(pst_graph_check_ways(whole, &how, &err), &err);
+    free(degree_of);
+    pst_graph_destroy(whole);
 }
 
 /* --- random graphs -----------------------------------------------------------------------------*/
@@ -111,12 +235,14 @@ TEST(one_tensor_for_several)
    whatever stands between them. */
 static void draw_degrees(const struct pst_graph *whole, uint64_t seed, uint16_t *degree_of)
 {
-    static const uint8_t some[] = {1, 2, 4, 2, 4, 8};
-    const uint32_t apart = next_random(&seed) % 4 == 0 ? 1 : 2 + next_random(&seed) % 8;
-    const bool together = next_random(&seed) % 4 > 0;
+    static const uint8_t sets[][3] = {{1, 2, 1}, {2, 4, 2}, {4, 1, 4},
+                                      {1, 2, 4}, {2, 8, 2}, {1, 3, 3}};
+    const uint8_t *some = sets[next_random(&seed) % 6];
+    const uint64_t apart = next_random(&seed) % 4 == 0 ? 1 : 2 + next_random(&seed) % 8;
+    const bool together = next_random(&seed) % 8 > 0;
 
     for (uint32_t v = 0; v < whole->n_ops; v++) {
-        const uint8_t drawn = some[next_random(&seed) % 6];
+        const uint8_t drawn = some[next_random(&seed) % 3];
 
         degree_of[v] = v > 0 && next_random(&seed) % apart > 0 ? degree_of[v - 1] : drawn;
     }
@@ -186,5 +312,7 @@ TEST(random_graphs)
                   "heads\n",
                   n_split, rounds, met.edges, met.joined, met.fanned, met.cut, met.tables,
                   met.heads);
-    assert_true(n_split > 0);
+    assert_true(n_split > rounds / 4 && met.edges > 2 * n_split);
+    assert_true(met.joined > n_split / 5 && met.fanned > n_split / 8 && met.cut > n_split / 5);
+    assert_true(met.tables > n_split / 20 && met.heads > n_split / 4);
 }

@@ -6,11 +6,14 @@
  */
 #include "prove/internal.h"
 #include "sim/sim.h"
+#include "unit/prove/async_rig.h"
 #include "unit/prove/buffer_mutations.h"
 #include "unit/prove/memory_mutations.h"
 #include "unit/prove/parts_rig.h"
 
 enum { MOST_STAGES = 16 };
+
+#define UNTIED GPT " tied=false"
 
 static struct pst_check_report report;
 
@@ -158,8 +161,6 @@ static void check_model(const char *model, const char *settings, bool ties, bool
     assert_true(n_silent > n / 4);
 }
 
-#define UNTIED GPT " tied=false"
-
 TEST(gpt)
 {
     check_model("gpt", UNTIED, false, false, 60);
@@ -188,6 +189,43 @@ TEST(rows)
 {
     check_model("gpt", UNTIED, false, true, 30);
     check_model("llama", LLAMA, false, true, 12);
+}
+
+/* Batches that overlap. */
+TEST(asynchronous)
+{
+    uint64_t seed = first_seed(700);
+
+    for (uint32_t n = 0; n < 30; seed++) {
+        FINISHED_BY(rig_close) struct rig rig = {0};
+        struct rig drawing = {.seed = seed};
+        struct async_shape shape = async_draw_shape(&drawing, (uint32_t)seed);
+        struct rig_shape cut = {.devices = shape.p, .chunks = 1};
+        uint32_t degrees[MOST_STAGES], ends[MOST_STAGES], n_ranks = 0;
+
+        shape.zero = shape.replicas && rig_draw(&drawing, 2) == 0;
+        shape.offload = rig_draw(&drawing, 2) == 0;
+        draw_degrees(&drawing, shape.p, false, degrees);
+        if (!open_degrees(&rig, "gpt", UNTIED, seed % 2 == 0, &cut, degrees, ends, seed)) {
+            rig.graph = NULL;
+            continue;
+        }
+        shape.ends = ends;
+        if (!async_plan(&rig, &shape)) {
+            continue;
+        }
+        for (uint32_t s = 0; s < shape.p; s++) {
+            n_ranks += rig.plan->stages[s].n_ranks * degrees[s];
+        }
+        if (n_ranks > RIG_MAX) {
+            continue;
+        }
+        rig_programs(&rig);
+        expect_legal(&rig, "groups");
+        expand(&rig);
+        expect_legal(&rig, "ranks");
+        n++;
+    }
 }
 
 /* --- who sends to whom -------------------------------------------------------------------------*/
@@ -284,6 +322,23 @@ static void tensor_of_other(struct rig *rig)
     rig->plan->stages[1].tensor = rig->plan->stages[0].tensor;
 }
 
+/* Two parts of one stage are two replicas of the next. */
+static void replicas_of_parts(struct rig *rig)
+{
+    struct pst_plan_stage *stage = &rig->plan->stages[1];
+
+    stage->ranks = rig->plan->stages[0].ranks;
+    stage->n_ranks = 2;
+}
+
+static void parts_apart(struct rig *rig)
+{
+    uint32_t *ranks = (uint32_t *)rig->plan->stages[1].ranks;
+
+    ranks[1] = 4;
+    ranks[2] = 3;
+}
+
 static const struct fault {
     const char *name, *rule;
     uint32_t from, to;
@@ -300,6 +355,8 @@ static const struct fault {
     {"lists of silent parts in other orders", "COMM4", 4, 1, other_order},
     {"the degree of another stage", "FORM1", 2, 4, tensor_of_other},
     {"the degree of another stage", "FORM1", 4, 2, tensor_of_other},
+    {"parts that are replicas of another stage", "FORM1", 2, 1, replicas_of_parts},
+    {"parts that are not in a row", "FORM1", 2, 4, parts_apart},
 };
 
 TEST(faults_of_plans)
@@ -384,4 +441,71 @@ TEST(mutants_of_programs)
     }
     me_print(memory_mutations, N_MEMORY_MUTATIONS);
     assert_true(n > 300);
+}
+
+/* --- waits of one part -------------------------------------------------------------------------*/
+
+/* The list of a rank without one of its waits, or with all. w: PST_NONE: with all. */
+static bool legal_without(struct rig *rig, uint32_t rank, uint32_t i, uint32_t w)
+{
+    struct pst_instr *instr = (struct pst_instr *)&rig->plan->devices[rank].body[i];
+    const struct pst_instr kept = *instr;
+    uint32_t *waits = calloc(kept.n_waits, sizeof *waits), n = 0;
+    struct pst_error err = {0};
+    bool legal;
+
+    for (uint32_t k = 0; k < kept.n_waits; k++) {
+        waits[n] = kept.waits[k];
+        n += k != w;
+    }
+    instr->waits = waits;
+    instr->n_waits = n;
+    legal = rig_check(rig, false, &report, &err) == PST_OK;
+    *instr = kept;
+    free(waits);
+    return legal;
+}
+
+/* Parts of equal degrees have the lists of their groups. A wait that a group cannot do without, no
+   part of it can, although the others have it; one that it can, each part can. */
+TEST(waits_of_one_part)
+{
+    static bool group_legal[RIG_MAX][512][16];
+    FINISHED_BY(rig_close) struct rig rig;
+    uint32_t n_needed = 0, n_needless = 0;
+
+    open_parts(&rig, "gpt", GPT, 2, false, 41);
+    for (uint32_t i = 0; i < 12; i++) {
+        struct rig_shape shape = rig_draw_shape(&rig);
+
+        shape.devices = shape.devices % 2 + 1;
+        shape.two_way = false;
+        shape.batch = 4;
+        shape.microbatch = 2;
+        rig_plan(&rig, &shape);
+        for (uint32_t pass = 0; pass < 2; pass++) {
+            for (uint32_t d = 0; d < rig.plan->n_devices; d++) {
+                for (uint32_t at = 0; at < rig.plan->devices[d].n_instrs; at++) {
+                    for (uint32_t w = 0; w < rig.plan->devices[d].body[at].n_waits; w++) {
+                        const bool legal = legal_without(&rig, d, at, w);
+
+                        assert_true(at < 512 && w < 16);
+                        if (pass == 0) {
+                            group_legal[d][at][w] = legal;
+                        } else if (legal != group_legal[d / 2][at][w]) {
+                            fail_msg("plan %u, rank %u at %u, wait %u: %s", i, d, at, w,
+                                     legal ? "legal" : "illegal");
+                        }
+                        n_needed += !legal;
+                        n_needless += legal;
+                    }
+                }
+            }
+            if (pass == 0) {
+                expand(&rig);
+            }
+        }
+        rig_drop_plan(&rig);
+    }
+    assert_true(n_needed > 200 && n_needless > 50);
 }
