@@ -90,8 +90,8 @@ void pst_split_degrees(struct pst_split_walk *w)
         pst_split_fault(w, x->layout == PST_LAYOUT_FANNED ? "SPLIT3" : "SPLIT2",
                         "input %u, %s, is %s over %u parts, and read by %u; expected whole", i,
                         w->whole->tensors[x->of].name,
-                        x->no_bias ? "without its bias" : layout_name(x->layout), x->degree,
-                        w->parts);
+                        x->layout == PST_LAYOUT_WHOLE ? "without its bias" : layout_name(x->layout),
+                        x->degree, w->parts);
     }
 }
 
