@@ -11,7 +11,6 @@
 #include "base/memory.h"
 #include "base/saturate.h"
 #include "base/util.h"
-#include "host/plugin_host.h"
 #include "planner/state.h"
 #include "session/groups.h"
 #include "session/isolate.h"
@@ -65,22 +64,6 @@ static void slow_down(const struct pst_session *session, double ratio, struct ps
             slow_device(ratio, &cluster->kinds[k]);
         }
     }
-}
-
-uint32_t pst_session_side_by_side(const struct pst_session *session)
-{
-    const uint32_t threads = session->device_config.threads, cores = pst_usable_cores();
-
-    if (!pst_device_is_host(session->device_ops) || session->graph->costed != NULL) {
-        return 0;
-    }
-    return cores > threads ? cores / threads : 1;
-}
-
-bool pst_session_meets_in_waits(const struct pst_session *session)
-{
-    return pst_session_side_by_side(session) > 0 &&
-           pst_module_has("transport", session->job->run.transport, PST_MODULE_MEETS_IN_WAITS);
 }
 
 /* [cluster] describes devices that compute side by side; on a machine with fewer cores than they

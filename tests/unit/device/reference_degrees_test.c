@@ -168,12 +168,12 @@ static void expect_refused(const char *model, const char *settings, const struct
 {
     struct pst_graph *whole = make_model(model, settings, PST_F32), *graph = NULL;
     struct pst_error err = {0};
-    const char *blamed = NULL;
+    struct pst_division_fault fault = {0};
 
-    how.ret_key = &blamed;
+    how.ret_fault = &fault;
     assert_int_equal(split(whole, rows, how, &graph, &err), PST_ERR_CONFIG);
     assert_string_equal(err.kind, "config.value");
-    assert_string_equal(blamed, key);
+    assert_string_equal(fault.key, key);
     if (strstr(err.message, message) == NULL) {
         fail_msg("%s, not %s", err.message, message);
     }
@@ -214,7 +214,7 @@ TEST(megatron)
     static const struct degree rows[] = {{"layers.0.*", 2}, {"layers.1.*", 8}, {"*", 1}, {0}};
     struct pst_graph *whole = make_model("llama", LLAMA, PST_F32);
     struct pst_division how = {.ways = PST_WAYS_MEGATRON};
-    uint8_t *degree_of = degrees_of(whole, rows);
+    uint16_t *degree_of = degrees_of(whole, rows);
     struct pst_error err = {0};
 
     how.degree_of = degree_of;

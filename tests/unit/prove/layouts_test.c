@@ -154,14 +154,14 @@ static void change_attributes(const struct pst_graph *graph, struct pst_op *op)
 static void change_degree(const struct pst_graph *graph, uint32_t v)
 {
     const char *name = graph->ops[v].name;
-    uint8_t *degree = (uint8_t *)&graph->degree_of[graph->op_of[v]], kept = *degree;
+    uint16_t *degree = (uint16_t *)&graph->degree_of[graph->op_of[v]], kept = *degree;
     uint32_t *of = (uint32_t *)&graph->op_of[v], owner = *of;
 
     if (strchr(name, ':') == NULL) {
         return;
     }
     for (uint32_t parts = 0; parts <= graph->parts + 1; parts++) {
-        *degree = (uint8_t)parts;
+        *degree = (uint16_t)parts;
         if (parts != kept) {
             expect_refused(graph, "the degree", name);
         }
@@ -369,7 +369,7 @@ TEST(exchanges)
 
 /* The first operators of a model, up to each name, have a degree each, the rest the last. */
 static void degrees_up_to(const char *model, const char *settings, const char *const *names,
-                          const uint8_t *degrees, uint8_t *degree_of)
+                          const uint16_t *degrees, uint16_t *degree_of)
 {
     FINISHED_BY(rig_close) struct rig rig;
     uint32_t stage = 0;
@@ -383,9 +383,9 @@ static void degrees_up_to(const char *model, const char *settings, const char *c
 }
 
 static void check_stages(const char *model, const char *settings, const char *const *names,
-                         const uint8_t *degrees, bool sequence)
+                         const uint16_t *degrees, bool sequence)
 {
-    uint8_t degree_of[64];
+    uint16_t degree_of[64];
 
     degrees_up_to(model, settings, names, degrees, degree_of);
     check_division(model, settings,
@@ -398,10 +398,10 @@ TEST(degrees)
     static const char *const llama[] = {"embed_tokens", "layers.0.self_attn.add",
                                         "layers.1.self_attn", NULL};
 
-    check_stages("gpt", GPT " tied=false", gpt, (uint8_t[]){2, 4, 2}, false);
-    check_stages("gpt", GPT " tied=false", gpt, (uint8_t[]){4, 1, 2}, true);
-    check_stages("llama", LLAMA " qk_norm=true", llama, (uint8_t[]){1, 2, 1, 2}, false);
-    check_stages("llama", LLAMA " qkv_bias=true", llama, (uint8_t[]){1, 2, 4, 2}, true);
+    check_stages("gpt", GPT " tied=false", gpt, (uint16_t[]){2, 4, 2}, false);
+    check_stages("gpt", GPT " tied=false", gpt, (uint16_t[]){4, 1, 2}, true);
+    check_stages("llama", LLAMA " qk_norm=true", llama, (uint16_t[]){1, 2, 1, 2}, false);
+    check_stages("llama", LLAMA " qkv_bias=true", llama, (uint16_t[]){1, 2, 4, 2}, true);
 }
 
 /* What one degree makes is read by the other as it is on the way to others of its own. */
@@ -420,9 +420,9 @@ TEST(what_crosses_is_whole)
     };
     static const char *const names[] = {"h.0.mlp.add", NULL};
     FINISHED_BY(rig_close) struct rig rig;
-    uint8_t degree_of[64];
+    uint16_t degree_of[64];
 
-    degrees_up_to("gpt", GPT " tied=false", names, (uint8_t[]){2, 4}, degree_of);
+    degrees_up_to("gpt", GPT " tied=false", names, (uint16_t[]){2, 4}, degree_of);
     open_division(&rig, "gpt", GPT " tied=false", &(struct pst_division){.degree_of = degree_of},
                   1);
     assert_true(is_legal(rig.graph));

@@ -56,13 +56,22 @@ TEST(parts_in_a_row)
     assert_true(is_legal(&rig));
 }
 
+enum { N_DEGREES = 64 };
+
+static void fill(uint16_t *degree_of, uint16_t degree)
+{
+    for (uint32_t v = 0; v < N_DEGREES; v++) {
+        degree_of[v] = degree;
+    }
+}
+
 TEST(one_part_of_all_stages)
 {
     FINISHED_BY(rig_close) struct rig rig;
-    uint8_t degree_of[64];
+    uint16_t degree_of[N_DEGREES];
 
     open_two(&rig);
-    memset(degree_of, 2, sizeof degree_of);
+    fill(degree_of, 2);
     rig.graph->degree_of = degree_of; /* numbers do not say which part a device is */
     assert_true(is_legal(&rig));
     set_ranks(&rig, 0, 1, 2);
@@ -75,15 +84,15 @@ TEST(operators_of_one_degree)
 {
     FINISHED_BY(rig_close) struct rig rig;
     const struct pst_plan_stage *last;
-    uint8_t degree_of[64];
+    uint16_t degree_of[N_DEGREES];
 
     open_two(&rig);
     last = &rig.plan->stages[1];
-    memset(degree_of, 2, sizeof degree_of);
+    fill(degree_of, 2);
     rig.graph->degree_of = degree_of;
     degree_of[rig.graph->op_of[last->nodes[last->n_nodes - 1]]] = 1;
     expect_refused(&rig, "stage 1: its operators are shared by unlike numbers of devices");
-    memset(degree_of, 4, sizeof degree_of);
+    fill(degree_of, 4);
     expect_refused(&rig, "stage 0: 2 devices in replicas of 2; a replica is one device, in all "
                          "stages, or the 4 parts of its operators");
     rig.graph->degree_of = NULL;
