@@ -205,7 +205,7 @@ static struct layer measure_layer(const struct pst_graph *graph, const uint32_t 
     return layer;
 }
 
-/* What comes before an operator because it reads it first. */
+/* Bytes that come before an operator because it is the first that reads them. */
 struct need {
     uint32_t at;
     uint64_t bytes;
