@@ -92,6 +92,21 @@ TEST(rows_of_tokens)
         9);
 }
 
+/* A degree ends within a layer: columns that nobody of the same degree reads are not made, and sums
+   are not scattered to rows that must be joined. Of the conversions the block before has 2, the
+   block after 4, the head 2. With rows the table has a cut, the block before gathers twice and
+   scatters and sums once, and the residual stream and that sum are cut anew, the one after a join;
+   six come after. */
+TEST(within_a_layer)
+{
+    static const struct degree half[] = {
+        {"h.0.mlp.c_proj,h.0.mlp.add", 4}, {"wte,h.0.*", 2}, {"*", 4}, {0}};
+    static const struct degree sum[] = {{"h.0.mlp.add", 4}, {"wte,h.0.*", 2}, {"*", 4}, {0}};
+
+    check_degrees("gpt", GPT " tied=false", half, false, 8);
+    check_degrees("gpt", GPT " tied=false", sum, true, 14);
+}
+
 static bool has_op(const struct pst_graph *graph, const char *name)
 {
     return pst_names_find(&graph->op_names, name) != PST_NONE;
