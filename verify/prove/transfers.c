@@ -47,7 +47,7 @@ static struct end transfer_end(const struct pst_check *check, uint32_t stage, ui
     return (struct end){stage, n == 1 ? slice : slice / n, place, s->ranks[place]};
 }
 
-/* What a part receives of the overlap that begins at `first`, or that holds it. */
+/* Finds what a part receives of the overlap that begins at `first`, or that holds it. */
 static struct overlap overlap_at(const struct pst_check *check, uint32_t e, bool act,
                                  uint32_t first, uint32_t part)
 {
