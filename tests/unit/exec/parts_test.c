@@ -267,6 +267,23 @@ TEST(degrees)
     split_degrees = NULL;
 }
 
+/* Rows of tokens are brought together before they go to a stage of another degree. */
+TEST(degrees_of_rows)
+{
+    static const uint16_t up[] = {2, 4}, down[] = {4, 1}, middle[] = {2, 4, 2};
+
+    split_rows = true;
+    split_degrees = up;
+    check("gpt", untied, &(struct layout){2, {0, 1}, ORDER_1F1B, false, {0}}, 4, 0.5);
+    split_degrees = down;
+    check("gpt", untied, &(struct layout){2, {0, 1}, ORDER_GPIPE, true, {0}}, 4, 0);
+    split_degrees = middle;
+    check("llama", "layers=2 dim=32 heads=4 kv_heads=2 context=8 vocab=8 ff=24",
+          &(struct layout){3, {0, 1, 2}, ORDER_SPLIT, false, {0}}, 4, 0.5);
+    split_degrees = NULL;
+    split_rows = false;
+}
+
 /* Each replica of the wide stage updates a piece of what its part has. */
 TEST(degrees_and_replicas)
 {

@@ -18,10 +18,13 @@ static const char *split_device = "cpu";
 /* [stage] of each; NULL: `parts` for all. */
 static const uint16_t *split_degrees;
 
+/* Rows of tokens are divided, too. */
+static bool split_rows;
+
 static inline void split_graph(struct real *real, struct pst_graph *whole, uint32_t n_stages,
                                uint32_t parts)
 {
-    struct pst_division how = {.parts = parts};
+    struct pst_division how = {.parts = parts, .sequence = split_rows};
     struct pst_error err = {0};
     uint16_t *degree_of = calloc(whole->n_ops, sizeof *degree_of);
 

@@ -339,6 +339,36 @@ static void parts_apart(struct rig *rig)
     ranks[2] = 3;
 }
 
+static bool is_of_edge(const struct pst_plan_edge *edge, uint32_t tensor)
+{
+    uint32_t i = 0;
+
+    while (i < edge->n_tensors && edge->tensors[i] != tensor) {
+        i++;
+    }
+    return i < edge->n_tensors;
+}
+
+/* A part does not keep for a SEND what it sends nobody. */
+TEST(silent_parts_keep_nothing)
+{
+    FINISHED_BY(rig_close) struct rig rig;
+    uint64_t ticks[4] = {0}; /* for which what goes to the other stage is kept */
+
+    open_pair(&rig, 4, 1, true);
+    for (uint32_t d = 0; d < 4; d++) {
+        for (uint32_t v = 0; v < rig.programs[d]->n_values; v++) {
+            const struct pst_value *value = &rig.programs[d]->values[v];
+
+            if (value->kind == PST_V_ACT && is_of_edge(&rig.plan->edges[0], value->what)) {
+                ticks[d] += value->last - value->first;
+            }
+        }
+        assert_true(d == 0 || ticks[d] < ticks[0]);
+        assert_true(d == 0 || rig.programs[d]->peak_bytes <= rig.programs[0]->peak_bytes);
+    }
+}
+
 static const struct fault {
     const char *name, *rule;
     uint32_t from, to;
