@@ -29,7 +29,7 @@ void pst_layouts_finish(struct pst_layouts *layouts)
     memset(layouts, 0, sizeof *layouts);
 }
 
-static struct pst_hash key_of(const struct pst_program *program, const struct pst_room *room)
+static struct pst_hash digest_values(const struct pst_program *program, const struct pst_room *room)
 {
     struct head head = {.peak = room->peak,
                         .n_ticks = program->n_ticks,
@@ -69,7 +69,7 @@ static const struct pst_layout *find_kept(const struct pst_layouts *layouts,
 bool pst_layouts_find(struct pst_layouts *layouts, const struct pst_program *program,
                       const struct pst_room *room, struct pst_layout *ret_layout)
 {
-    const struct pst_hash key = key_of(program, room);
+    const struct pst_hash key = digest_values(program, room);
     const struct pst_layout *kept;
 
     pthread_mutex_lock(&layouts->lock);
@@ -94,7 +94,7 @@ static uint32_t count_places(uint32_t n_values)
 void pst_layouts_keep(struct pst_layouts *layouts, const struct pst_program *program,
                       const struct pst_room *room, const struct pst_layout *layout)
 {
-    const struct pst_hash key = key_of(program, room);
+    const struct pst_hash key = digest_values(program, room);
     uint64_t *spare = layout->offsets;
 
     pthread_mutex_lock(&layouts->lock);
