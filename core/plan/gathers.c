@@ -87,23 +87,35 @@ bool pst_scatters_in_layer(const struct pst_plan *plan, const struct pst_graph *
     return graph->params[parameter].n_users == 1 && pst_plan_scatters(plan, stage, parameter);
 }
 
+static bool adds_in_layer(const struct pst_plan *plan, const struct pst_graph *graph,
+                          uint32_t stage, uint32_t node)
+{
+    const struct pst_op *op = &graph->ops[plan->stages[stage].nodes[node]];
+    bool adds = false;
+
+    for (uint32_t i = 0; i < op->n_param && !adds; i++) {
+        adds = op->param[i] != PST_NONE && pst_scatters_in_layer(plan, graph, stage, op->param[i]);
+    }
+    return adds;
+}
+
+/* Backward passes come to the least number last. A node is looked at only until the next one with
+   gradients: for all nodes of a layer that takes as long as the layer has nodes. */
 bool pst_scatters_layer(const struct pst_plan *plan, const struct pst_graph *graph, uint32_t stage,
                         uint32_t node, uint32_t *ret_end)
 {
-    uint32_t first, last = PST_NONE; /* backward passes come to the least number last */
+    const uint32_t *nodes = plan->stages[stage].nodes;
+    const uint32_t layer = graph->ops[nodes[node]].layer;
+    bool last = adds_in_layer(plan, graph, stage, node);
+    uint32_t first;
 
-    *ret_end = find_layer(graph, &plan->stages[stage], node, &first);
-    for (uint32_t at = first; at <= node && last == PST_NONE; at++) {
-        const struct pst_op *op = &graph->ops[plan->stages[stage].nodes[at]];
-
-        for (uint32_t i = 0; i < op->n_param; i++) {
-            if (op->param[i] != PST_NONE &&
-                pst_scatters_in_layer(plan, graph, stage, op->param[i])) {
-                last = at;
-            }
-        }
+    for (uint32_t at = node; last && at > 0 && graph->ops[nodes[at - 1]].layer == layer; at--) {
+        last = !adds_in_layer(plan, graph, stage, at - 1);
     }
-    return last == node;
+    if (last) {
+        *ret_end = find_layer(graph, &plan->stages[stage], node, &first);
+    }
+    return last;
 }
 
 uint64_t pst_scatters_layer_bytes(const struct pst_plan *plan, const struct pst_graph *graph,

@@ -47,8 +47,8 @@ uint32_t pst_gathers_need(struct pst_gathers *gathers, uint32_t stage, uint32_t 
                           uint32_t parameter, const uint32_t **ret_bucket);
 
 /* The operator at `node` of the stage is the last of its layer, in the order of backward passes,
-   with gradients of the bucket; *ret_end: the node after the first of them. The gradients are those
-   of pst_scatters_in_layer. */
+   with gradients of the bucket; *ret_end, if so: the node after the first of them. The gradients
+   are those of pst_scatters_in_layer. */
 bool pst_scatters_layer(const struct pst_plan *plan, const struct pst_graph *graph, uint32_t stage,
                         uint32_t node, uint32_t *ret_end);
 /* The replicas of the stage sum the gradients of the parameter with others of its layer. */

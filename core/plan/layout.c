@@ -14,6 +14,7 @@
 
 #include "base/memory.h"
 #include "base/sort.h"
+#include "plan/layouts.h"
 #include "plan/occupancy.h"
 #include "plan/program_build.h"
 
@@ -23,10 +24,10 @@
 /* A value to place, and where it came to lie. */
 struct item {
     uint64_t size; /* aligned */
-    uint64_t begin;
-    uint32_t first, last, value;
-    uint32_t urgency; /* what is placed first */
-    uint64_t weight;  /* of equal urgency the largest first */
+    uint64_t begin, bytes;
+    uint32_t first, last, value; /* value: the number among those that are placed */
+    uint32_t urgency;            /* what is placed first */
+    uint64_t weight;             /* of equal urgency the largest first */
 };
 
 /* The keys of the order in which items are placed, the last that counts first. */
@@ -101,7 +102,7 @@ static uint32_t number_times(const struct item *items, uint32_t n, uint32_t n_ti
 }
 
 /* Gives all items their begins, most urgent first. */
-static void place_items(struct item *items, uint32_t n, uint32_t n_ticks, uint64_t origin)
+static void place_items(struct item *items, uint32_t n, uint32_t n_ticks)
 {
     uint32_t *times = pst_alloc((size_t)n_ticks + 1, sizeof *times);
     struct pst_occupancy occupancy = {0};
@@ -112,9 +113,9 @@ static void place_items(struct item *items, uint32_t n, uint32_t n_ticks, uint64
     for (uint32_t i = 0; i < n; i++) {
         uint32_t first = times[items[i].first], last = times[items[i].last];
 
-        items[i].begin = origin;
+        items[i].begin = 0;
         if (items[i].size > 0) {
-            items[i].begin = pst_occupancy_best_gap(&occupancy, first, last, items[i].size, origin);
+            items[i].begin = pst_occupancy_best_gap(&occupancy, first, last, items[i].size, 0);
             pst_occupancy_add(&occupancy, first, last, items[i].begin,
                               items[i].begin + items[i].size);
         }
@@ -165,8 +166,9 @@ static void place_static(struct pst_program *program)
     program->static_bytes = offset;
 }
 
-/* The values to place in the arena, or in that of the host. */
-static uint32_t collect_items(const struct pst_program *program, bool host, struct item *items)
+/* The values to place in the arena, or in that of the host; their numbers begin with `number`. */
+static uint32_t collect_items(const struct pst_program *program, bool host, uint32_t number,
+                              struct item *items)
 {
     uint32_t n = 0;
 
@@ -175,35 +177,36 @@ static uint32_t collect_items(const struct pst_program *program, bool host, stru
         uint64_t size = pst_value_align(value->bytes);
 
         if (!value->is_static && (value->kind == PST_V_HOST) == host) {
-            items[n++] = (struct item){.size = size,
-                                       .first = value->first,
-                                       .last = value->last,
-                                       .value = i,
-                                       .weight = size};
+            items[n] = (struct item){.size = size,
+                                     .bytes = value->bytes,
+                                     .first = value->first,
+                                     .last = value->last,
+                                     .value = number + n,
+                                     .weight = size};
+            n++;
         }
     }
     return n;
 }
 
-/* Places n items from `origin` on; the end of the highest. */
-static uint64_t place_from(const struct pst_program *program, struct item *items, uint32_t n,
-                           uint64_t origin)
+/* Places n items; the end of the highest. */
+static uint64_t place_all(struct item *items, uint32_t n, uint32_t n_ticks)
 {
     uint64_t highest = 0;
 
-    place_items(items, n, program->n_ticks, origin);
+    place_items(items, n, n_ticks);
     for (uint32_t i = 0; i < n; i++) {
-        uint64_t end = items[i].begin + program->values[items[i].value].bytes;
+        uint64_t end = items[i].begin + items[i].bytes;
 
         highest = end > highest ? end : highest;
     }
     return highest;
 }
 
-static void keep_offsets(struct pst_program *program, const struct item *items, uint32_t n)
+static void keep_offsets(const struct item *items, uint32_t n, uint64_t *offsets)
 {
     for (uint32_t i = 0; i < n; i++) {
-        program->values[items[i].value].offset = items[i].begin;
+        offsets[items[i].value] = items[i].begin;
     }
 }
 
@@ -222,50 +225,101 @@ static void begin_row(struct item *items, uint32_t n, uint32_t row, uint32_t pea
 }
 
 /* The next order of a row: what lay above the peak in the last one moves ahead. */
-static void move_ahead(struct item *items, uint32_t n, uint64_t peak_bytes)
+static void move_ahead(struct item *items, uint32_t n, int64_t peak)
 {
     for (uint32_t i = 0; i < n; i++) {
-        items[i].urgency += items[i].begin + items[i].size > peak_bytes;
+        items[i].urgency += (int64_t)(items[i].begin + items[i].size) > peak;
     }
 }
 
-/* The first order whose arena ends within the limit, else the one whose arena is smallest. */
-static void choose_order(struct pst_program *program, struct item *items, uint32_t n,
-                         uint64_t limit)
+/* The first order whose arena ends within the room, else the one whose arena is smallest. With all
+   room from ret_layout->low to ->high the same comes of it. */
+static void choose_order(const struct pst_program *program, struct item *items, uint32_t n,
+                         const struct pst_room *room, struct pst_layout *ret_layout)
 {
     const uint32_t n_orders =
-        program->peak_bytes > limit ? 1 : ROW * (n > MANY_ITEMS ? BY_LIFE : ROWS);
-    uint64_t best = UINT64_MAX;
+        room->peak > room->bytes ? 1 : ROW * (n > MANY_ITEMS ? BY_LIFE : ROWS);
+    int64_t best = INT64_MAX, before = INT64_MAX;
 
-    for (uint32_t i = 0; i == 0 || (i < n_orders && best > limit); i++) {
-        uint64_t end;
+    for (uint32_t i = 0; i == 0 || (i < n_orders && best > room->bytes); i++) {
+        int64_t end;
 
         if (i % ROW == 0) {
             begin_row(items, n, i / ROW, program->peak_tick);
         } else {
-            move_ahead(items, n, program->peak_bytes);
+            move_ahead(items, n, room->peak);
         }
-        end = place_from(program, items, n, program->static_bytes);
+        end = (int64_t)place_all(items, n, program->n_ticks);
+        before = best;
         if (end < best) {
             best = end;
-            keep_offsets(program, items, n);
+            keep_offsets(items, n, ret_layout->offsets);
         }
     }
-    program->arena_bytes = best > program->arena_bytes ? best : program->arena_bytes;
+    ret_layout->end = (uint64_t)best;
+    ret_layout->low = best <= room->bytes ? best : INT64_MIN;
+    ret_layout->high = best > room->bytes ? best - 1 : before == INT64_MAX ? before : before - 1;
 }
 
-void pst_layout_program(struct pst_program *program, uint64_t limit)
+/* Places all that is not static; the layout's offsets are the caller's. */
+static struct pst_layout find_layout(const struct pst_program *program, const struct pst_room *room)
 {
     struct item *items = pst_alloc((size_t)program->n_values + 1, sizeof *items);
-    uint32_t n;
+    struct pst_layout layout = {
+        .offsets = pst_alloc((size_t)program->n_values + 1, sizeof *layout.offsets)};
+    uint32_t n = collect_items(program, false, 0, items), n_host;
+
+    choose_order(program, items, n, room, &layout);
+    n_host = collect_items(program, true, n, items);
+    layout.host_bytes = place_all(items, n_host, program->n_ticks);
+    keep_offsets(items, n_host, layout.offsets);
+    layout.n = n + n_host;
+    free(items);
+    return layout;
+}
+
+/* Static values lie in front of it. */
+static void apply_layout(struct pst_program *program, const struct pst_layout *layout)
+{
+    uint32_t at = 0;
+
+    for (uint32_t host = 0; host < 2; host++) {
+        const uint64_t origin = host ? 0 : program->static_bytes;
+
+        for (uint32_t i = 0; i < program->n_values; i++) {
+            struct pst_value *value = &program->values[i];
+
+            if (!value->is_static && (value->kind == PST_V_HOST) == host) {
+                value->offset = origin + layout->offsets[at++];
+            }
+        }
+        if (!host && at > 0 && origin + layout->end > program->arena_bytes) {
+            program->arena_bytes = origin + layout->end;
+        }
+    }
+    program->host_bytes = layout->host_bytes;
+}
+
+void pst_layout_program(struct pst_program *program, uint64_t limit, struct pst_layouts *layouts)
+{
+    struct pst_layout layout;
+    struct pst_room room;
+    bool known;
 
     find_peak(program);
     program->arena_bytes = 0;
     place_static(program);
-    n = collect_items(program, false, items);
-    choose_order(program, items, n, limit);
-    n = collect_items(program, true, items);
-    program->host_bytes = place_from(program, items, n, 0);
-    keep_offsets(program, items, n);
-    free(items);
+    room = (struct pst_room){
+        .bytes = limit > INT64_MAX ? INT64_MAX : (int64_t)limit - (int64_t)program->static_bytes,
+        .peak = (int64_t)program->peak_bytes - (int64_t)program->static_bytes};
+    known = layouts != NULL && pst_layouts_find(layouts, program, &room, &layout);
+    if (!known) {
+        layout = find_layout(program, &room);
+    }
+    apply_layout(program, &layout);
+    if (layouts != NULL && !known) {
+        pst_layouts_keep(layouts, program, &room, &layout);
+    } else {
+        free(layout.offsets);
+    }
 }

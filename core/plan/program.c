@@ -10,6 +10,7 @@
 
 #include "base/memory.h"
 #include "base/parallel.h"
+#include "plan/layouts.h"
 #include "plan/program_build.h"
 
 #define WORTH_THREADS 20000 /* instructions: a tenth of a second to lay out their values */
@@ -59,11 +60,12 @@ static pst_status build_program(const struct pst_plan *plan, const struct pst_gr
 }
 
 /* A plan that states its arenas has the layouts that it was made with, whatever room there is. */
-static void lay_out_rank(struct pst_program *program, const struct pst_plan *plan, uint32_t rank)
+static void lay_out_rank(struct pst_program *program, const struct pst_plan *plan, uint32_t rank,
+                         struct pst_layouts *layouts)
 {
     uint64_t stated = plan->devices[rank].arena_bytes;
 
-    pst_layout_program(program, stated != 0 ? stated : pst_plan_capacity(plan, rank));
+    pst_layout_program(program, stated != 0 ? stated : pst_plan_capacity(plan, rank), layouts);
 }
 
 pst_status pst_program_create(const struct pst_plan *plan, const struct pst_graph *graph,
@@ -74,7 +76,7 @@ pst_status pst_program_create(const struct pst_plan *plan, const struct pst_grap
     pst_status status = build_program(plan, graph, cost, rank, &program, err);
 
     if (status == PST_OK) {
-        lay_out_rank(program, plan, rank);
+        lay_out_rank(program, plan, rank, NULL);
         *ret_program = program;
     }
     return status;
@@ -205,6 +207,7 @@ struct making {
     const struct pst_graph *graph;
     const struct pst_cost_model *cost;
     enum pst_program_form form;
+    struct pst_layouts *layouts;
     struct pst_program **programs; /* NULL where it failed */
 };
 
@@ -217,7 +220,7 @@ static void make_program(void *making_, uint32_t rank)
         return;
     }
     if (m->form != PST_PROGRAM_BUILT) {
-        lay_out_rank(*program, m->plan, rank);
+        lay_out_rank(*program, m->plan, rank, m->layouts);
     }
     if (m->form == PST_PROGRAM_SLIM) {
         make_slim(*program);
@@ -226,11 +229,15 @@ static void make_program(void *making_, uint32_t rank)
 
 pst_status pst_programs_create(const struct pst_plan *plan, const struct pst_graph *graph,
                                const struct pst_cost_model *cost, enum pst_program_form form,
-                               struct pst_program **ret_programs, struct pst_error *err)
+                               struct pst_layouts *layouts, struct pst_program **ret_programs,
+                               struct pst_error *err)
 {
-    struct making making = {plan, graph, cost, form, ret_programs};
+    struct pst_layouts own = {.next = 0};
+    struct making making = {plan,        graph, cost, form, layouts != NULL ? layouts : &own,
+                            ret_programs};
 
     pst_plan_for_ranks(plan, make_program, &making);
+    pst_layouts_finish(&own);
     for (uint32_t r = 0; r < plan->n_devices; r++) {
         if (ret_programs[r] == NULL) { /* the first that fails says why */
             return build_program(plan, graph, cost, r, &ret_programs[r], err);

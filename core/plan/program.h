@@ -302,10 +302,12 @@ enum pst_program_form {
 };
 /* Makes the programs of all ranks. ret_programs[plan->n_devices] must be NULL before; destroy each,
    also after a failure. Long lists use all processors; a slim program then becomes slim before the
-   next one is begun. */
+   next one is begun. layouts: where a search keeps those that it found; NULL: it is none. */
+struct pst_layouts;
 pst_status pst_programs_create(const struct pst_plan *plan, const struct pst_graph *graph,
                                const struct pst_cost_model *cost, enum pst_program_form form,
-                               struct pst_program **ret_programs, struct pst_error *err);
+                               struct pst_layouts *layouts, struct pst_program **ret_programs,
+                               struct pst_error *err);
 /* Writes into the plan what its programs take, which a file need not state. */
 void pst_programs_state_memory(struct pst_program *const *programs, struct pst_plan *plan);
 /* The whole program of a slim one, of the same plan, graph and cost model. Fails if they have

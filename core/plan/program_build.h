@@ -269,7 +269,8 @@ void pst_build_copies(struct pst_builder *b);
 
 /* layout.c: offsets of all values, peak and arena bytes. limit: UINT64_MAX: none; more effort is
    made where gaps between buffers are what makes an arena exceed it. The arena that comes of this
-   as the limit gives the same layout. */
-void pst_layout_program(struct pst_program *program, uint64_t limit);
+   as the limit gives the same layout. layouts: those that were found so far; NULL: none are kept.
+ */
+void pst_layout_program(struct pst_program *program, uint64_t limit, struct pst_layouts *layouts);
 
 #endif

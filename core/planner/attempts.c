@@ -19,7 +19,7 @@
 #define MAX_ROUNDS   2   /* on the same cuts */
 #define MARGIN       100 /* part of the memory that a stage which fails again must spare */
 
-pst_status pst_planned_lay_out(const struct pst_planner *planner, struct pst_planned *planned,
+pst_status pst_planned_lay_out(struct pst_planner *planner, struct pst_planned *planned,
                                struct pst_error *err)
 {
     struct pst_plan *plan = planned->plan;
@@ -28,7 +28,7 @@ pst_status pst_planned_lay_out(const struct pst_planner *planner, struct pst_pla
     planned->programs = pst_alloc(plan->n_devices, sizeof(struct pst_program *));
     status = pst_programs_create(plan, planner->in.graph, planner->in.cost,
                                  planner->in.job->slim ? PST_PROGRAM_SLIM : PST_PROGRAM_WHOLE,
-                                 planned->programs, err);
+                                 &planner->memos.layouts, planned->programs, err);
     if (status == PST_OK) {
         pst_programs_state_memory(planned->programs, plan);
     }

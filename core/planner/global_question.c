@@ -49,7 +49,7 @@ static pst_status measure_programs(const struct pst_planner_in *in, const struct
     struct pst_program **programs = pst_alloc(plan->n_devices, sizeof(void *));
     pst_status status = pst_programs_create(
         plan, in->graph, in->cost, ret_arena_bytes == NULL ? PST_PROGRAM_BUILT : PST_PROGRAM_WHOLE,
-        programs, err);
+        NULL, programs, err);
 
     for (uint32_t r = 0; status == PST_OK && r < plan->n_devices; r++) {
         if (ret_arena_bytes != NULL) {

@@ -56,6 +56,7 @@ void pst_planner_finish(struct pst_planner *planner)
     }
     pst_memo_finish(&planner->memos.attempt);
     pst_memo_finish(&planner->memos.alike);
+    pst_layouts_finish(&planner->memos.layouts);
     pst_evaluator_finish(&planner->evaluator);
     pst_region_finish(&planner->figures);
     pst_replay_list_finish(&planner->replays);

@@ -14,6 +14,7 @@
 #include "planner/schedule_intake.h"
 #include "planner/eval_replays.h"
 #include "planner/held.h"
+#include "plan/layouts.h"
 #include "planner/memo.h"
 #include "planner/planner.h"
 #include "planner/questions.h"
@@ -126,6 +127,7 @@ struct pst_planner_memos {
     struct pst_memo attempt;            /* for one attempt, whose begin empties it */
     struct pst_memo alike;              /* prices of stages of the same figures */
     struct pst_scheduler_count *counts; /* of held.c */
+    struct pst_layouts layouts;
 };
 
 /* Wrong statements of strategies, for messages at the end of the run. */
@@ -287,7 +289,7 @@ pst_status pst_planner_global(struct pst_planner *planner, struct pst_plan *plan
                               const struct pst_orders *orders, struct pst_error *err);
 
 /* attempts.c: the programs of a plan that is complete, and what they take. */
-pst_status pst_planned_lay_out(const struct pst_planner *planner, struct pst_planned *planned,
+pst_status pst_planned_lay_out(struct pst_planner *planner, struct pst_planned *planned,
                                struct pst_error *err);
 
 /* planner.c */

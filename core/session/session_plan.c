@@ -131,7 +131,7 @@ pst_status pst_session_judge(struct pst_session *session, struct pst_planned *pl
         planned->programs = pst_alloc(planned->plan->n_devices, sizeof(struct pst_program *));
         status = pst_programs_create(planned->plan, session->graph, &session->cost,
                                      session->job->slim ? PST_PROGRAM_SLIM : PST_PROGRAM_WHOLE,
-                                     planned->programs, err);
+                                     NULL, planned->programs, err);
     }
     PST_TRY(status,
             pst_judge_check(planned->plan, session->graph, &limits,
@@ -361,7 +361,7 @@ pst_status pst_session_decode(struct pst_session *session, struct pst_error *err
         pst_program_destroy(session->planned.programs[i]);
         session->planned.programs[i] = NULL;
     }
-    return pst_programs_create(plan, session->graph, &session->cost, PST_PROGRAM_WHOLE,
+    return pst_programs_create(plan, session->graph, &session->cost, PST_PROGRAM_WHOLE, NULL,
                                session->planned.programs, err);
 }
 
@@ -383,7 +383,7 @@ pst_status pst_session_twin(struct pst_session *session, uint32_t batch, bool wh
     if (status == PST_OK) {
         session->eval_programs =
             pst_alloc(session->eval_plan->n_devices, sizeof(struct pst_program *));
-        status = pst_programs_create(session->eval_plan, cost.graph, &cost, PST_PROGRAM_WHOLE,
+        status = pst_programs_create(session->eval_plan, cost.graph, &cost, PST_PROGRAM_WHOLE, NULL,
                                      session->eval_programs, err);
     }
     return status == PST_OK ? check_memory(session, err) : status;

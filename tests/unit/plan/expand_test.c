@@ -85,7 +85,7 @@ static void open_pair(struct pair *pair, uint32_t i)
     assert_int_equal(pair->ranks->n_devices, pair->rig.plan->n_devices * pair->tensor);
     assert_true(pair->ranks->n_devices <= MOST_RANKS);
     assert_ok(pst_programs_create(pair->ranks, pair->rig.graph, &pair->rig.cost, PST_PROGRAM_WHOLE,
-                                  pair->programs, &err),
+                                  NULL, pair->programs, &err),
               &err);
 }
 

@@ -9,6 +9,7 @@
 #include "test.h"
 
 #include "base/philox.h"
+#include "plan/layouts.h"
 
 enum { MOST = 64, HEIGHT = 48, TICKS = 40 };
 
@@ -81,7 +82,7 @@ static uint64_t lay_out(const struct tiles *tiles, uint64_t limit)
     struct tiles copy = *tiles;
     struct pst_program program = {.values = copy.values, .n_values = copy.n, .n_ticks = TICKS};
 
-    pst_layout_program(&program, limit);
+    pst_layout_program(&program, limit, NULL);
     assert_int_equal(program.peak_bytes, HEIGHT * PST_VALUE_ALIGN);
     check_apart(&program);
     return program.arena_bytes;
@@ -139,8 +140,86 @@ TEST(test_known)
                                        .first = rows[i].first,
                                        .last = rows[i].last};
     }
-    pst_layout_program(&program, 5 * PST_VALUE_ALIGN);
+    pst_layout_program(&program, 5 * PST_VALUE_ALIGN, NULL);
     assert_int_equal(program.peak_bytes, 5 * PST_VALUE_ALIGN);
     assert_int_equal(program.arena_bytes, 5 * PST_VALUE_ALIGN);
     check_apart(&program);
+}
+
+/* Lays the tiles out with what was found before; the same must come of it without. Returns true if
+   that was known. */
+static bool is_known(struct pst_layouts *layouts, const struct tiles *tiles, uint64_t limit)
+{
+    struct tiles copy = *tiles, fresh = *tiles;
+    struct pst_program program = {.values = copy.values, .n_values = copy.n, .n_ticks = TICKS + 1};
+    struct pst_program other = {.values = fresh.values, .n_values = fresh.n, .n_ticks = TICKS + 1};
+    const uint32_t before = layouts->next;
+
+    pst_layout_program(&program, limit, layouts);
+    pst_layout_program(&other, limit, NULL);
+    assert_int_equal(program.arena_bytes, other.arena_bytes);
+    assert_int_equal(program.host_bytes, other.host_bytes);
+    assert_int_equal(program.peak_bytes, other.peak_bytes);
+    assert_int_equal(program.static_bytes, other.static_bytes);
+    for (uint32_t i = 0; i < tiles->n; i++) {
+        assert_int_equal(copy.values[i].offset, fresh.values[i].offset);
+    }
+    return layouts->next == before;
+}
+
+/* A layout is found once, whatever static values lie in front of it; what it depends on makes
+   another. */
+TEST(test_known_layouts)
+{
+    const uint64_t whole = HEIGHT * PST_VALUE_ALIGN, part = 3 * PST_VALUE_ALIGN;
+    struct pst_layouts layouts = {.next = 0};
+    struct tiles tiles = {.n = 0}, changed;
+
+    seed = 7;
+    draws = 0;
+    cut(&tiles, 0, TICKS, HEIGHT, 5);
+    assert_true(tiles.n > 4 && tiles.n < MOST);
+    assert_false(is_known(&layouts, &tiles, whole));
+    assert_true(is_known(&layouts, &tiles, whole));
+    changed = tiles; /* a static value in the middle, and as much more room */
+    memmove(&changed.values[3], &changed.values[2], (tiles.n - 2) * sizeof *tiles.values);
+    changed.values[2] = (struct pst_value){
+        .kind = PST_V_WEIGHT, .is_static = true, .bytes = part, .last = TICKS - 1};
+    changed.n++;
+    assert_true(is_known(&layouts, &changed, whole + part));
+    for (uint32_t i = 0; i < 3; i++) {
+        changed = tiles;
+        changed.values[0].bytes -= i == 0;
+        changed.values[0].kind = i == 1 ? PST_V_HOST : changed.values[0].kind;
+        changed.values[0].last += i == 2 ? 1 : 0;
+        assert_false(is_known(&layouts, &changed, whole));
+    }
+    for (uint32_t i = 0; i < PST_LAYOUTS; i++) {
+        changed.values[0].bytes++;
+        is_known(&layouts, &changed, whole);
+    }
+    assert_false(is_known(&layouts, &tiles, whole)); /* others have its place */
+    pst_layouts_finish(&layouts);
+}
+
+/* With every amount of room the same is found as without those that are known. */
+TEST(test_known_rooms)
+{
+    const uint64_t whole = HEIGHT * PST_VALUE_ALIGN;
+    uint32_t known = 0;
+
+    for (seed = 1; seed <= 40; seed++) {
+        struct pst_layouts layouts = {.next = 0};
+        struct tiles tiles = {.n = 0};
+
+        draws = 0;
+        cut(&tiles, 0, TICKS, HEIGHT, 5);
+        shuffle(&tiles);
+        for (uint32_t i = 0; i < 60; i++) {
+            known +=
+                is_known(&layouts, &tiles, whole - PST_VALUE_ALIGN + draw(20) * PST_VALUE_ALIGN);
+        }
+        pst_layouts_finish(&layouts);
+    }
+    assert_true(known > 40 * 30);
 }

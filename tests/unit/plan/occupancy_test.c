@@ -154,7 +154,7 @@ TEST(test_layout_against_best_fit)
             value->last = value->first + length - 1;
             value->last = value->last < program.n_ticks ? value->last : program.n_ticks - 1;
         }
-        pst_layout_program(&program, UINT64_MAX);
+        pst_layout_program(&program, UINT64_MAX, NULL);
         expect_best_fit(&program);
         free(program.values);
     }
@@ -177,7 +177,7 @@ TEST(test_many_buffers)
         program.values[i].first = first;
         program.values[i].last = kept ? TICKS - 1 - first : first + i % 5;
     }
-    pst_layout_program(&program, UINT64_MAX);
+    pst_layout_program(&program, UINT64_MAX, NULL);
     seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
     free(program.values);
     assert_true(program.arena_bytes >= program.peak_bytes);

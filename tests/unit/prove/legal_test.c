@@ -60,7 +60,7 @@ static void slim(struct rig *rig)
         rig->programs[d] = NULL;
     }
     rig->limits.cost = &rig->cost;
-    assert_int_equal(pst_programs_create(rig->plan, rig->graph, &rig->cost, PST_PROGRAM_SLIM,
+    assert_int_equal(pst_programs_create(rig->plan, rig->graph, &rig->cost, PST_PROGRAM_SLIM, NULL,
                                          rig->programs, &err),
                      PST_OK);
 }

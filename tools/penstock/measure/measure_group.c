@@ -226,7 +226,7 @@ void measure_place(const struct pst_measure_config *config, struct pst_device *d
         place_gradients(&p, i);
     }
     place_workspace(&p, device);
-    pst_layout_program(&ret_places->program, UINT64_MAX);
+    pst_layout_program(&ret_places->program, UINT64_MAX, NULL);
 }
 
 void measure_places_finish(struct measure_places *places)
