@@ -10,6 +10,7 @@
 #include "base/util.h"
 #include "host/plugin_host.h"
 #include "planner/state.h"
+#include "session/degrees.h"
 #include "session/groups.h"
 #include "plan/gathers.h"
 
@@ -81,8 +82,9 @@ static pst_status blame_plugins(const struct pst_job *job, pst_status status, st
 static pst_status adopt_plan(struct pst_session *session, const char *text, struct pst_error *err)
 {
     struct pst_planned *planned = &session->planned;
-    pst_status status = pst_plan_parse("", text, strlen(text), session->graph, &planned->plan, err);
+    pst_status status = pst_degrees_adopt(session, "", text, strlen(text), err);
 
+    PST_TRY(status, pst_plan_parse("", text, strlen(text), session->graph, &planned->plan, err));
     if (status == PST_OK && !belongs(session, planned->plan)) {
         status = pst_fail(err, PST_ERR_BUG, "plugin.contract", "it is for another job");
     }
@@ -124,14 +126,21 @@ static pst_status search_plan(const void *job, bool (*cancelled)(void), void *re
     struct pst_session *session = ((const struct pst_plan_job *)job)->session;
     pst_job_planner *planner =
         session->job->planner == NULL ? pst_planner_run : session->job->planner;
+    bool (*stopped)(void) =
+        cancelled == pst_worker_stopped_or_late ? pst_worker_stopped : cancelled;
+    struct pst_job settled = *session->job;
+    struct pst_arena arena = {0};
     struct pst_groups groups;
-    pst_status status;
+    pst_status status =
+        session->chooses ? pst_degrees_choose(session, stopped, &arena, &settled, err) : PST_OK;
 
-    pst_groups_describe(session, session->profile != NULL ? pst_session_side_by_side(session) : 0,
-                        &groups);
-    status = planner(
-        session->job, session->graph, groups.cost.cluster, &groups.cost, pst_predict_step,
-        cancelled == pst_worker_stopped_or_late ? pst_worker_stopped : cancelled, ret_planned, err);
+    if (status == PST_OK) {
+        pst_groups_describe(
+            session, session->profile != NULL ? pst_session_side_by_side(session) : 0, &groups);
+        status = planner(&settled, session->graph, groups.cost.cluster, &groups.cost,
+                         pst_predict_step, stopped, ret_planned, err);
+    }
+    pst_arena_finish(&arena);
     if (status != PST_OK) {
         pst_groups_explain(session->graph, err);
     } else if (session->graph->parts > 1) {
@@ -205,6 +214,7 @@ pst_status pst_isolate_search(struct pst_session *session, bool (*cancelled)(voi
     if (status != PST_OK) {
         return status;
     }
+    pst_degrees_warn(job);
     pst_log(PST_LOG_INFO, "plan", "strategies run in %s",
             apart ? "a process of their own" : "this process");
     return pst_apart_ask(&pst_plan_kind, &asked, "", apart ? &limits : NULL, cancelled,
