@@ -102,7 +102,7 @@ static uint32_t read_slices(const struct pst_plugin *plugin, struct pst_config_n
     return slices < 1 || slices > UINT32_MAX ? 1 : (uint32_t)slices;
 }
 
-/* What the plugin of a table says of itself, in `arena`; NULL: it cannot be opened. */
+/* Returns the plugin of a table as it describes itself, in `arena`; NULL: it cannot be opened. */
 static const struct pst_plugin *described(const struct pst_job *job, struct pst_config_node *table,
                                           const char *kind, struct pst_arena *arena,
                                           struct pst_error *why)

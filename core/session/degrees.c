@@ -113,8 +113,9 @@ static pst_status find_groups(const struct pst_stage_decl *of_ranks, uint32_t st
 }
 
 /* Stages of the whole graph on ranks become stages of the session's graph on groups. */
-static pst_status settle(const struct pst_graph *graph, const struct pst_cuts *found,
-                         struct pst_arena *arena, struct pst_cuts *ret_cuts, struct pst_error *err)
+static pst_status settle_stages(const struct pst_graph *graph, const struct pst_cuts *found,
+                                struct pst_arena *arena, struct pst_cuts *ret_cuts,
+                                struct pst_error *err)
 {
     struct pst_stage_decl *stages = pst_arena_array(arena, found->n_stages, sizeof *stages);
     uint32_t *stage_of = place_operators(graph, found);
@@ -159,7 +160,7 @@ pst_status pst_degrees_choose(struct pst_session *session, bool (*cancelled)(voi
     PST_TRY(status, pst_config_place(session->job->config, "parallel", "tensor",
                                      find_degree(&found, &tensor, err), err));
     PST_TRY(status, pst_session_divide(session, tensor, err));
-    PST_TRY(status, settle(session->graph, &found, arena, cuts, err));
+    PST_TRY(status, settle_stages(session->graph, &found, arena, cuts, err));
     if (status == PST_OK) {
         *ret_job = *session->job;
         ret_job->cuts = cuts;
