@@ -81,7 +81,7 @@ struct pst_config_node *pst_config_get(struct pst_config_node *table, const char
 pst_status pst_config_place(const struct pst_config *config, const char *section, const char *key,
                             pst_status status, struct pst_error *err);
 
-/* The same for an item of the list at section.key. */
+/* Like pst_config_place, for an item of the list at section.key. */
 pst_status pst_config_place_item(const struct pst_config *config, const char *section,
                                  const char *key, uint32_t item, pst_status status,
                                  struct pst_error *err);

@@ -72,7 +72,8 @@ static const struct pst_param parallel_rows[] = {
     ROW(parallel, prefetch, INT, "1", "0..8",
         "With zero = 3: layers whose weights passes gather ahead of the one that they read, while "
         "they compute. 0: passes wait for every gather, and with zero = 2, too, for every sum of "
-        "gradients, at once, which takes the least memory (docs/parallel.md)."),
+        "gradients, at once, which takes the least memory. No effect with zero 0 and 1; with "
+        "zero = 2 every value above 0 is 1 (docs/parallel.md)."),
 };
 
 static const struct pst_param way_rows[] = {

@@ -23,11 +23,24 @@ struct pst_cost_model {
     const uint32_t *profile_nodes;    /* of each operator; PST_NONE: of no cost */
     uint32_t slice; /* of graphs of slices: 1 + the one whose passes are asked for; 0: the mean of
                        the times, so as many times it is what all slices take */
-    uint32_t side_by_side; /* ranks that can compute at a time, on a machine with fewer cores than
-                              they have threads; 0: all of them */
+    uint32_t side_by_side; /* ranks that the cores of a machine let compute at a time, which may be
+                              more than there are; 0: all of them */
+    bool meets_in_waits;   /* ranks move the bytes of a meeting themselves while they wait for it */
     pst_workspace_fn *workspace; /* NULL: no kernel needs any */
     void *workspace_context;
 };
+
+/* Do devices take turns on the cores of a machine? */
+static inline bool pst_cost_shares_cores(const struct pst_cost_model *cost, uint32_t n_devices)
+{
+    return cost->side_by_side > 0 && cost->side_by_side < n_devices;
+}
+
+/* Kernels of a pass stand still while its replicas meet, because that takes their cores? */
+static inline bool pst_cost_meets_alone(const struct pst_cost_model *cost, uint32_t n_devices)
+{
+    return cost->meets_in_waits || pst_cost_shares_cores(cost, n_devices);
+}
 
 /* Costs on some of the ranks, which take what the slowest of them does. */
 struct pst_cost_at {

@@ -243,6 +243,12 @@ uint64_t pst_graph_digest(const struct pst_graph *graph)
         put_text(&state, "loss over tokens");
         put(&state, graph->token_batch);
     }
+    if (graph->degree_of != NULL) { /* graphs of one degree keep their digest */
+        put_text(&state, "degrees");
+        for (uint32_t i = 0; i < graph->n_ops; i++) {
+            put(&state, pst_graph_parts(graph, i));
+        }
+    }
     return XXH3_64bits_digest(&state);
 }
 

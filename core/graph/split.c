@@ -17,23 +17,53 @@
  */
 #include "graph/split.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/util.h"
 #include "graph/draft.h"
 #include "graph/op_rules.h"
 #include "graph/ways.h"
 
 enum { AS_WHOLE, AS_FANNED, AS_SPLIT, AS_TOKENS, LAYOUTS };
 
-struct splitter {
+/* Operators of one degree, and their tensors. */
+struct share {
     struct ways ways;
+    uint32_t (*at)[LAYOUTS]; /* [tensor of the whole] in the draft; PST_NONE: not yet made */
+};
+
+struct splitter {
+    const struct pst_graph *whole;
+    const struct pst_division *how;
+    struct share *shares; /* one for each degree */
+    uint32_t n_shares;
+    const struct ways *ways; /* of the operator that is being made, as `at` */
+    uint32_t (*at)[LAYOUTS];
     struct pst_arena arena;
     struct pst_graph_builder *builder;
-    uint32_t (*at)[LAYOUTS]; /* [tensor of the whole] in the draft; PST_NONE: not yet made */
-    uint32_t *op_of;         /* [operator of the draft] */
-    uint32_t op;             /* of the whole, whose part is being made */
+    uint32_t *op_of; /* [operator of the draft] */
+    uint32_t op;     /* of the whole, whose part is being made */
 };
+
+static const struct share *share_of(const struct splitter *s, uint32_t v)
+{
+    uint32_t i = 0;
+
+    while (s->shares[i].ways.parts != pst_division_degree(s->how, v)) {
+        i++;
+    }
+    return &s->shares[i];
+}
+
+/* Operators that are added from here on have the degree of v, and serve it. */
+static void enter_run(struct splitter *s, uint32_t v)
+{
+    s->op = v;
+    s->ways = &share_of(s, v)->ways;
+    s->at = share_of(s, v)->at;
+}
 
 /* --- operators of the draft --------------------------------------------------------------------*/
 
@@ -57,7 +87,7 @@ static uint32_t add_convert(struct splitter *s, const char *name, const char *su
                               .in = &x,
                               .n_in = 1,
                               .convert = convert,
-                              .parts = s->ways.parts};
+                              .parts = s->ways->parts};
 
     return x == PST_NONE ? x : add_op(s, &op);
 }
@@ -81,8 +111,8 @@ static uint32_t order_parts(struct splitter *s, const char *name, uint32_t joine
     const uint32_t rank = x->rank;
     struct pst_form apart = {.rank = rank + 1}, order = {.rank = rank + 1}, last = {.rank = rank};
 
-    apart.dims[0] = s->ways.parts;
-    apart.dims[1] = x->dims[0] / s->ways.parts;
+    apart.dims[0] = s->ways->parts;
+    apart.dims[1] = x->dims[0] / s->ways->parts;
     memcpy(&apart.dims[2], &x->dims[1], (rank - 1) * sizeof *x->dims);
     for (uint32_t a = 0; a <= rank; a++) {
         order.from[a] = a == rank ? rank : a == rank - 1 ? 0 : a + 1;
@@ -103,7 +133,7 @@ static uint32_t deal_sections(struct splitter *s, const char *name, const struct
                               uint32_t first, uint32_t n, uint32_t x)
 {
     const char *number = n == cut->n ? "" : pst_arena_printf(&s->arena, "%u", first);
-    const uint64_t parts = s->ways.parts, rows = s->builder->tensors[x].dims[0];
+    const uint64_t parts = s->ways->parts, rows = s->builder->tensors[x].dims[0];
     const uint64_t depth = cut->sections[first] / parts;
     struct pst_form picked = {.rank = 2, .dims = {rows, n * parts * depth}, .from = {0, 1}};
     const struct pst_form apart = {.rank = 4, .dims = {rows, n, parts, depth}};
@@ -134,8 +164,8 @@ static uint32_t deal_sections(struct splitter *s, const char *name, const struct
    blocks are exchanged. Sections of grouped queries are not equal: those that are go together. */
 static uint32_t exchange_for_heads(struct splitter *s, uint32_t tensor)
 {
-    const char *name = s->ways.graph->tensors[tensor].name;
-    const struct cut cut = pst_ways_exchanged(&s->ways, tensor);
+    const char *name = s->whole->tensors[tensor].name;
+    const struct cut cut = pst_ways_exchanged(s->ways, tensor);
     uint32_t dealt[PST_BOX_SECTIONS], x;
     struct pst_op concat = {
         .kind = PST_OP_CONCAT, .name = pst_arena_printf(&s->arena, "%s:packed", name), .in = dealt};
@@ -157,7 +187,7 @@ static uint32_t exchange_for_heads(struct splitter *s, uint32_t tensor)
 /* And back. */
 static uint32_t exchange_for_tokens(struct splitter *s, uint32_t tensor)
 {
-    const char *name = s->ways.graph->tensors[tensor].name;
+    const char *name = s->whole->tensors[tensor].name;
     const uint32_t x =
         add_convert(s, name, "exchange", PST_CONVERT_EXCHANGE, s->at[tensor][AS_SPLIT]);
 
@@ -168,25 +198,34 @@ static uint32_t exchange_for_tokens(struct splitter *s, uint32_t tensor)
 
 static uint32_t tensor_as(struct splitter *s, uint32_t tensor, uint32_t layout);
 
+/* Operators of several degrees may convert one tensor. */
+static const char *suffix_of(struct splitter *s, uint32_t tensor, const char *suffix)
+{
+    const uint32_t maker = s->whole->tensors[tensor].producer, parts = s->ways->parts;
+    const uint32_t home = maker != PST_NONE ? pst_division_degree(s->how, maker) : s->how->parts;
+
+    return home == parts ? suffix : pst_arena_printf(&s->arena, "%s.%u", suffix, parts);
+}
+
 /* A tensor without a gradient needs no FAN. */
 static uint32_t convert_to_fanned(struct splitter *s, uint32_t tensor)
 {
-    const struct pst_tensor *of = &s->ways.graph->tensors[tensor];
+    const struct pst_tensor *of = &s->whole->tensors[tensor];
 
-    if (s->ways.cuts[tensor].tokens) {
+    if (s->ways->cuts[tensor].tokens) {
         return add_convert(s, of->name, "gather", PST_CONVERT_GATHER, s->at[tensor][AS_TOKENS]);
     }
-    return of->needs_grad
-               ? add_convert(s, of->name, "fan", PST_CONVERT_FAN, tensor_as(s, tensor, AS_WHOLE))
-               : tensor_as(s, tensor, AS_WHOLE);
+    return of->needs_grad ? add_convert(s, of->name, suffix_of(s, tensor, "fan"), PST_CONVERT_FAN,
+                                        tensor_as(s, tensor, AS_WHOLE))
+                          : tensor_as(s, tensor, AS_WHOLE);
 }
 
 /* A tensor of the whole as a reader needs it. */
 static uint32_t tensor_as(struct splitter *s, uint32_t tensor, uint32_t layout)
 {
     uint32_t *at = s->at[tensor];
-    const struct pst_tensor *of = &s->ways.graph->tensors[tensor];
-    const bool tokens = s->ways.cuts[tensor].tokens;
+    const struct pst_tensor *of = &s->whole->tensors[tensor];
+    const bool tokens = s->ways->cuts[tensor].tokens;
 
     if (at[layout] != PST_NONE || s->builder->error.status != PST_OK) {
         return at[layout];
@@ -196,10 +235,10 @@ static uint32_t tensor_as(struct splitter *s, uint32_t tensor, uint32_t layout)
         at[layout] = convert_to_fanned(s, tensor);
         break;
     case AS_TOKENS:
-        at[layout] =
-            s->ways.exchange && s->ways.cuts[tensor].n > 0
-                ? exchange_for_tokens(s, tensor)
-                : add_convert(s, of->name, "cut", PST_CONVERT_CUT, tensor_as(s, tensor, AS_WHOLE));
+        at[layout] = s->ways->exchange && s->ways->cuts[tensor].n > 0
+                         ? exchange_for_tokens(s, tensor)
+                         : add_convert(s, of->name, suffix_of(s, tensor, "cut"), PST_CONVERT_CUT,
+                                       tensor_as(s, tensor, AS_WHOLE));
         break;
     case AS_SPLIT:
         at[layout] = exchange_for_heads(s, tensor);
@@ -240,7 +279,7 @@ static uint32_t add_bias(struct splitter *s, const struct pst_op *op, bool token
 static uint32_t add_sum(struct splitter *s, const struct pst_op *whole, uint32_t result,
                         bool has_bias)
 {
-    const bool tokens = s->ways.cuts[whole->out[0]].tokens;
+    const bool tokens = s->ways->cuts[whole->out[0]].tokens;
 
     result = tokens ? add_convert(s, whole->name, "scatter", PST_CONVERT_SCATTER, result)
                     : add_convert(s, whole->name, "sum", PST_CONVERT_SUM, result);
@@ -256,7 +295,7 @@ static uint32_t layout_of(const struct cut *cut)
 static void set_part(const struct splitter *s, const struct cut *cut, uint8_t way,
                      struct pst_op *op)
 {
-    const uint32_t parts = s->ways.parts;
+    const uint32_t parts = s->ways->parts;
 
     op->slices = 0;
     op->heads /= way == WAY_HEADS ? parts : 1;
@@ -265,7 +304,7 @@ static void set_part(const struct splitter *s, const struct cut *cut, uint8_t wa
     op->row = op->parts > 0 && way == WAY_ALIKE ? (uint32_t)(cut->sections[0] / parts) : 0;
     if (way == WAY_TABLE) {
         op->parts = parts;
-        op->classes = (uint32_t)s->ways.graph->params[op->param[0]].dims[0];
+        op->classes = (uint32_t)s->whole->params[op->param[0]].dims[0];
     }
     for (uint32_t i = 0; i < op->n_param && way != WAY_WHOLE; i++) {
         const bool whole =
@@ -293,7 +332,7 @@ static uint32_t add_numbers(struct splitter *s, const struct pst_op *op)
 /* Cross-entropy of the logits of a part. */
 static void add_classes(struct splitter *s, uint32_t v)
 {
-    const struct pst_op *whole = &s->ways.graph->ops[v];
+    const struct pst_op *whole = &s->whole->ops[v];
     struct pst_op op = *whole;
     uint32_t in[3];
 
@@ -302,8 +341,8 @@ static void add_classes(struct splitter *s, uint32_t v)
     op.kind = PST_OP_CE_JOIN;
     op.in = in;
     op.n_in = 3;
-    op.parts = s->ways.parts;
-    op.classes = (uint32_t)s->ways.cuts[whole->in[0]].sections[0];
+    op.parts = s->ways->parts;
+    op.classes = (uint32_t)s->ways->cuts[whole->in[0]].sections[0];
     in[2] = add_numbers(s, &op);
     if (in[2] != PST_NONE) {
         s->at[whole->out[0]][AS_WHOLE] = add_op(s, &op);
@@ -317,14 +356,13 @@ static void add_part(struct splitter *s, uint32_t v)
         [WAY_WHOLE] = AS_WHOLE, [WAY_COLUMN] = AS_FANNED, [WAY_ROW] = AS_SPLIT,
         [WAY_HEADS] = AS_SPLIT, [WAY_ALIKE] = AS_SPLIT,   [WAY_TOKENS] = AS_TOKENS,
         [WAY_TABLE] = AS_WHOLE, [WAY_EXPERTS] = AS_FANNED};
-    const struct pst_op *whole = &s->ways.graph->ops[v];
-    const uint8_t way = s->ways.way[v];
+    const struct pst_op *whole = &s->whole->ops[v];
+    const uint8_t way = s->ways->way[v];
     const bool sums = way == WAY_ROW || way == WAY_TABLE;
     uint32_t *in = pst_arena_array(&s->arena, whole->n_in, sizeof *in), result;
     uint32_t param[PST_MAX_PARAM] = {PST_NONE, PST_NONE};
     struct pst_op op = *whole;
 
-    s->op = v;
     pst_graph_layer(s->builder, whole->layer);
     if (way == WAY_CLASSES) {
         add_classes(s, v);
@@ -337,19 +375,38 @@ static void add_part(struct splitter *s, uint32_t v)
     param[1] = sums ? PST_NONE : param[1];
     op.in = in;
     op.param = param;
-    set_part(s, &s->ways.cuts[whole->out[0]], way, &op);
+    set_part(s, &s->ways->cuts[whole->out[0]], way, &op);
     result = add_op(s, &op);
     if ((sums || way == WAY_EXPERTS) && result != PST_NONE) {
         result = add_sum(s, whole, result, sums && pst_op_has_param(whole, 1));
     }
-    s->at[whole->out[0]][layout_of(&s->ways.cuts[whole->out[0]])] = result;
+    s->at[whole->out[0]][layout_of(&s->ways->cuts[whole->out[0]])] = result;
+}
+
+/* Operators of other degrees read the whole result, which the maker's parts join. */
+static void share_result(struct splitter *s, uint32_t v)
+{
+    const uint32_t tensor = s->whole->ops[v].out[0];
+    const struct pst_tensor *of = &s->whole->tensors[tensor];
+    bool shared = false;
+
+    for (uint32_t i = 0; i < of->n_consumers; i++) {
+        shared = shared || pst_division_degree(s->how, of->consumers[i]) != s->ways->parts;
+    }
+    if (shared) {
+        const uint32_t whole = tensor_as(s, tensor, AS_WHOLE);
+
+        for (uint32_t i = 0; i < s->n_shares; i++) {
+            s->shares[i].at[tensor][AS_WHOLE] = whole;
+        }
+    }
 }
 
 static void add_params(struct splitter *s)
 {
-    for (uint32_t p = 0; p < s->ways.graph->n_params; p++) {
-        const struct pst_parameter *whole = &s->ways.graph->params[p];
-        const struct pst_box box = pst_ways_box(&s->ways, p);
+    for (uint32_t p = 0; p < s->whole->n_params; p++) {
+        const struct pst_parameter *whole = &s->whole->params[p];
+        const struct pst_box box = pst_ways_box(&share_of(s, whole->users[0])->ways, p);
         struct pst_parameter *param;
         uint64_t dims[PST_MAX_RANK];
 
@@ -370,7 +427,7 @@ static void add_params(struct splitter *s)
 /* The number after the targets of a sample comes when the graph is made. */
 static void add_inputs(struct splitter *s)
 {
-    const struct pst_graph *whole = s->ways.graph;
+    const struct pst_graph *whole = s->whole;
     const struct pst_op *loss = &whole->ops[whole->tensors[whole->loss].producer];
 
     for (uint32_t i = 0; i < whole->n_inputs; i++) {
@@ -382,8 +439,11 @@ static void add_inputs(struct splitter *s)
             shape = &whole->tensors[loss->in[0]];
             rank = shape->rank - 1;
         }
-        s->at[i][AS_WHOLE] = s->at[i][AS_FANNED] = pst_graph_input(
-            s->builder, tensor->name, tensor->field, tensor->dtype, rank, shape->dims);
+        for (uint32_t k = 0, x = pst_graph_input(s->builder, tensor->name, tensor->field,
+                                                 tensor->dtype, rank, shape->dims);
+             k < s->n_shares; k++) {
+            s->shares[k].at[i][AS_WHOLE] = s->shares[k].at[i][AS_FANNED] = x;
+        }
     }
 }
 
@@ -401,15 +461,98 @@ static pst_status check_whole(const struct pst_graph *whole, uint32_t parts, str
                         "parallel.tensor = %u, but model %s cannot have parts: %s; set it to 1",
                         parts, whole->name, why);
     }
-    for (uint32_t v = 0; v < whole->n_ops; v++) {
-        if (strchr(whole->ops[v].name, ':') != NULL) {
+    return PST_OK;
+}
+
+static pst_status check_edge(const struct pst_graph *whole, const struct pst_division *how,
+                             uint32_t from, uint32_t to, struct pst_error *err)
+{
+    const uint32_t a = pst_division_degree(how, from), b = pst_division_degree(how, to);
+
+    return a % b == 0 || b % a == 0
+               ? PST_OK
+               : pst_fail(err, PST_ERR_CONFIG, "config.value",
+                          "%s has parallel.tensor = %u, and %s, which reads it, %u: one of them "
+                          "must be a multiple of the other",
+                          whole->ops[from].name, a, whole->ops[to].name, b);
+}
+
+static pst_status check_parameter(const struct pst_graph *whole, const struct pst_division *how,
+                                  const struct pst_parameter *parameter, struct pst_error *err)
+{
+    const uint32_t first = parameter->users[0];
+
+    for (uint32_t u = 1; u < parameter->n_users; u++) {
+        const uint32_t other = parameter->users[u];
+
+        if (pst_division_degree(how, other) != pst_division_degree(how, first)) {
             return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                            "parallel.tensor = %u: operator %s has a colon in its name, which "
-                            "stands for conversions there; rename it",
-                            parts, whole->ops[v].name);
+                            "%s is used by %s and %s with parallel.tensor = %u and %u; stages that "
+                            "share a parameter share their value",
+                            parameter->name, whole->ops[first].name, whole->ops[other].name,
+                            pst_division_degree(how, first), pst_division_degree(how, other));
         }
     }
     return PST_OK;
+}
+
+/* Errors: degrees that differ, where they cannot. *ret_fault: what is to blame. */
+static pst_status check_degrees(const struct pst_graph *whole, const struct pst_division *how,
+                                struct pst_division_fault *ret_fault, struct pst_error *err)
+{
+    pst_status status = PST_OK;
+
+    if (how->degree_of == NULL) {
+        return PST_OK;
+    }
+    if (how->asked != NULL) {
+        ret_fault->key = "way";
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "[[parallel.way]] needs one parallel.tensor for all stages; set it to one "
+                        "number, or remove the table");
+    }
+    if (how->ways != PST_WAYS_AUTO && how->ways != PST_WAYS_MEGATRON) {
+        ret_fault->key = "ways";
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "parallel.ways = \"%s\" needs one parallel.tensor for all stages; set that "
+                        "to one number, or ways = \"auto\"",
+                        pst_ways_names[how->ways]);
+    }
+    for (uint32_t v = 0; v < whole->n_ops; v++) {
+        for (uint32_t i = 0; i < whole->ops[v].n_in && status == PST_OK; i++) {
+            const uint32_t maker = whole->tensors[whole->ops[v].in[i]].producer;
+
+            status = maker == PST_NONE ? PST_OK : check_edge(whole, how, maker, v, err);
+        }
+    }
+    for (uint32_t p = 0; p < whole->n_params; p++) {
+        PST_TRY(status, check_parameter(whole, how, &whole->params[p], err));
+    }
+    return status;
+}
+
+/* Errors: an operator with the name of a conversion, which needs a colon. */
+static pst_status check_names(const struct splitter *s, struct pst_error *err)
+{
+    const uint32_t n = s->builder->n_ops;
+    const char **names = pst_alloc((size_t)n + 1, sizeof *names), *twice = NULL;
+
+    for (uint32_t i = 0; i < n; i++) {
+        names[i] = s->builder->ops[i].name;
+    }
+    qsort(names, n, sizeof *names, pst_by_text);
+    for (uint32_t i = 1; i < n && twice == NULL; i++) {
+        const bool equal = strcmp(names[i - 1], names[i]) == 0;
+
+        twice = equal && strchr(names[i], ':') != NULL ? names[i] : NULL;
+    }
+    free(names);
+    return twice == NULL
+               ? PST_OK
+               : pst_fail(err, PST_ERR_CONFIG, "config.value",
+                          "parallel.tensor = %u: operator %s has the name of a conversion that "
+                          "stands beside it; rename it",
+                          s->how->parts, twice);
 }
 
 static bool has_way(const struct ways *ways, bool tokens)
@@ -448,6 +591,59 @@ static pst_status check_exchange(const struct ways *ways, struct pst_error *err)
                           ways->graph->name);
 }
 
+static pst_status refuse_degree(const struct ways *ways, struct pst_error *err)
+{
+    uint32_t v = 0;
+
+    if (ways->asked != NULL) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "parallel.tensor = %u divides no operator of model %s that "
+                        "[[parallel.way]] does not leave whole; leave fewer whole, or set "
+                        "parallel.tensor = 1 and remove the tables",
+                        ways->parts, ways->graph->name);
+    }
+    if (ways->degree_of == NULL) {
+        return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                        "parallel.tensor = %u divides no operator of model %s, neither heads, "
+                        "widths, experts nor vocabulary; take another value, replicas "
+                        "(train.degrees) or stages",
+                        ways->parts, ways->graph->name);
+    }
+    while (!pst_ways_ours(ways, v)) {
+        v++;
+    }
+    return pst_fail(err, PST_ERR_CONFIG, "config.value",
+                    "parallel.tensor = %u divides no operator that it is meant for, of which %s is "
+                    "the first; take 1 or another value there",
+                    ways->parts, ways->graph->ops[v].name);
+}
+
+static pst_status refuse_sequence(const struct ways *ways, struct pst_error *err)
+{
+    return ways->rows
+               ? pst_fail(err, PST_ERR_CONFIG, "config.value",
+                          "parallel.ways: model %s has no operator that works on the tokens of a "
+                          "sequence one by one; set ways = \"auto\"",
+                          ways->graph->name)
+               : pst_fail(err, PST_ERR_CONFIG, "config.value",
+                          "parallel.sequence = true: model %s has no norm, residual sum or dropout "
+                          "on tokens whose number %u divides; take another length, or set sequence "
+                          "= false",
+                          ways->graph->name, ways->parts);
+}
+
+/* Are there tokens for operators of this degree, and it does not divide their number? */
+static bool lacks_rows(const struct ways *ways)
+{
+    bool by_row = ways->degree_of == NULL;
+
+    for (uint32_t v = 0; v < ways->graph->n_ops; v++) {
+        by_row = by_row || (ways->way[v] == WAY_WHOLE && pst_ways_ours(ways, v) &&
+                            pst_ways_by_row(ways, &ways->graph->ops[v]));
+    }
+    return by_row && !has_way(ways, true);
+}
+
 static pst_status check_ways(const struct ways *ways, struct pst_division_fault *ret_fault,
                              struct pst_error *err)
 {
@@ -465,106 +661,152 @@ static pst_status check_ways(const struct ways *ways, struct pst_division_fault 
         return status;
     }
     ret_fault->key = ways->asked != NULL ? "way" : "tensor";
-    if (!ways->rows && !divides && ways->asked != NULL) {
-        return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "parallel.tensor = %u divides no operator of model %s that "
-                        "[[parallel.way]] does not leave whole; leave fewer whole, or set "
-                        "parallel.tensor = 1 and remove the tables",
-                        ways->parts, ways->graph->name);
-    }
     if (!ways->rows && !divides) {
-        return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "parallel.tensor = %u divides no operator of model %s, neither heads, "
-                        "widths, experts nor vocabulary; take another value, replicas "
-                        "(train.degrees) or stages",
-                        ways->parts, ways->graph->name);
+        return refuse_degree(ways, err);
     }
-    if (!ways->sequence || has_way(ways, true)) {
+    if (!ways->sequence || !lacks_rows(ways)) {
         return PST_OK;
     }
     ret_fault->key = ways->rows ? "ways" : "sequence";
-    return ways->rows
-               ? pst_fail(err, PST_ERR_CONFIG, "config.value",
-                          "parallel.ways: model %s has no operator that works on the tokens of a "
-                          "sequence one by one; set ways = \"auto\"",
-                          ways->graph->name)
-               : pst_fail(err, PST_ERR_CONFIG, "config.value",
-                          "parallel.sequence = true: model %s has no norm, residual sum or dropout "
-                          "on tokens whose number %u divides; take another length, or set sequence "
-                          "= false",
-                          ways->graph->name, ways->parts);
+    return refuse_sequence(ways, err);
 }
 
-static void make_ways(struct splitter *s, const struct pst_graph *whole,
-                      const struct pst_division *how, const uint8_t *asked)
+/* Each degree divides something. */
+static pst_status check_shares(const struct splitter *s, struct pst_division_fault *ret_fault,
+                               struct pst_error *err)
 {
-    const bool rows = how->ways == PST_WAYS_ROWS || how->ways == PST_WAYS_ULYSSES;
+    const struct ways *widest = &s->shares[0].ways;
+    pst_status status = PST_OK;
+    bool rows = false;
 
-    s->ways = (struct ways){
-        .graph = whole,
-        .parts = how->parts,
-        .sequence = how->sequence || rows,
+    for (uint32_t i = 0; i < s->n_shares; i++) {
+        const struct ways *ways = &s->shares[i].ways;
+
+        widest = ways->parts > widest->parts ? ways : widest;
+        rows = rows || has_way(ways, true);
+        if (ways->parts > 1) {
+            PST_TRY(status, check_ways(ways, ret_fault, err));
+        }
+    }
+    if (status == PST_OK && s->how->sequence && !rows) {
+        ret_fault->key = "sequence";
+        status = refuse_sequence(widest, err);
+    }
+    return status;
+}
+
+static struct ways make_ways(struct splitter *s, uint32_t parts, const uint8_t *asked)
+{
+    const bool rows = s->how->ways == PST_WAYS_ROWS || s->how->ways == PST_WAYS_ULYSSES;
+    struct ways ways = {
+        .graph = s->whole,
+        .parts = parts,
+        .degree_of = s->how->degree_of,
+        .sequence = s->how->sequence || rows,
         .rows = rows,
-        .exchange = how->ways == PST_WAYS_ULYSSES,
+        .exchange = s->how->ways == PST_WAYS_ULYSSES,
         .asked = asked,
-        .way = pst_arena_array(&s->arena, whole->n_ops, sizeof *s->ways.way),
-        .cuts = pst_arena_array(&s->arena, whole->n_tensors, sizeof *s->ways.cuts),
-        .plain = pst_arena_array(&s->arena, whole->n_ops, sizeof *s->ways.plain),
-        .together = pst_arena_array(&s->arena, whole->n_params, sizeof *s->ways.together),
+        .way = pst_arena_array(&s->arena, s->whole->n_ops, sizeof *ways.way),
+        .cuts = pst_arena_array(&s->arena, s->whole->n_tensors, sizeof *ways.cuts),
+        .plain = pst_arena_array(&s->arena, s->whole->n_ops, sizeof *ways.plain),
+        .together = pst_arena_array(&s->arena, s->whole->n_params, sizeof *ways.together),
     };
-    pst_ways_choose(&s->ways);
+
+    if (parts > 1) { /* else all is whole */
+        pst_ways_choose(&ways);
+    }
+    return ways;
+}
+
+static void make_shares(struct splitter *s)
+{
+    s->shares = pst_arena_array(&s->arena, UINT8_MAX, sizeof *s->shares);
+    for (uint32_t v = 0; v < s->whole->n_ops; v++) {
+        const uint32_t parts = pst_division_degree(s->how, v);
+        uint32_t i = 0;
+
+        while (i < s->n_shares && s->shares[i].ways.parts != parts) {
+            i++;
+        }
+        if (i == s->n_shares) {
+            s->shares[i].ways = make_ways(s, parts, s->how->asked);
+            s->shares[i].at =
+                pst_arena_array(&s->arena, s->whole->n_tensors, sizeof *s->shares[i].at);
+            memset(s->shares[i].at, 0xFF, s->whole->n_tensors * sizeof *s->shares[i].at);
+            s->n_shares++;
+        }
+    }
 }
 
 /* Operators that are divided otherwise than they would be if nothing was asked for. */
-static void name_asked(struct splitter *s, const struct pst_division *how, struct pst_graph *graph)
+static void name_asked(struct splitter *s, struct pst_graph *graph)
 {
-    const struct ways chosen = s->ways;
+    const struct ways *chosen = &s->shares[0].ways;
+    struct ways others;
     const char **names;
 
-    if (how->asked == NULL) {
+    if (s->how->asked == NULL) {
         return;
     }
-    names = pst_arena_array(&graph->arena, chosen.graph->n_ops, sizeof *names);
-    make_ways(s, chosen.graph, how, NULL);
-    for (uint32_t v = 0; v < chosen.graph->n_ops; v++) {
-        if (chosen.way[v] != s->ways.way[v]) {
+    names = pst_arena_array(&graph->arena, s->whole->n_ops, sizeof *names);
+    others = make_ways(s, s->how->parts, NULL);
+    for (uint32_t v = 0; v < s->whole->n_ops; v++) {
+        if (chosen->way[v] != others.way[v]) {
             names[graph->n_by_name++] =
-                pst_arena_printf(&graph->arena, "%s: %s", chosen.graph->ops[v].name,
-                                 pst_way_names[pst_ways_name(&chosen, v)]);
+                pst_arena_printf(&graph->arena, "%s: %s", s->whole->ops[v].name,
+                                 pst_way_names[pst_ways_name(chosen, v)]);
         }
     }
     graph->by_name = names;
-    s->ways = chosen;
 }
 
-static pst_status make_graph(struct splitter *s, const struct pst_division *how,
-                             struct pst_graph **ret_graph, struct pst_error *err)
+/* Fills the fields that only a graph of parts has. */
+static void describe(struct splitter *s, struct pst_graph *graph)
 {
-    const struct pst_graph *whole = s->ways.graph;
-    const bool apart = s->ways.way[whole->tensors[whole->loss].producer] == WAY_CLASSES;
+    const struct pst_division *how = s->how;
+
+    graph->op_of = pst_arena_copy(&graph->arena, s->op_of, graph->n_ops, sizeof *s->op_of);
+    graph->parts = how->parts;
+    graph->sequence = s->shares[0].ways.sequence;
+    graph->ways = how->ways == PST_WAYS_MEGATRON ? PST_WAYS_AUTO : how->ways;
+    name_asked(s, graph);
+    if (how->degree_of != NULL) {
+        graph->degree_of =
+            pst_arena_copy(&graph->arena, how->degree_of, s->whole->n_ops, sizeof *how->degree_of);
+        graph->digest = pst_graph_digest(graph);
+    }
+}
+
+static pst_status make_graph(struct splitter *s, struct pst_graph **ret_graph,
+                             struct pst_error *err)
+{
+    const struct pst_graph *whole = s->whole;
+    const uint32_t end = whole->tensors[whole->loss].producer;
+    const bool apart = share_of(s, end)->ways.way[end] == WAY_CLASSES;
     uint32_t loss, logits = PST_NONE, n_ops;
     pst_status status;
 
     add_inputs(s);
     add_params(s);
     for (uint32_t v = 0; v < whole->n_ops && s->builder->error.status == PST_OK; v++) {
+        enter_run(s, v);
         add_part(s, v);
+        share_result(s, v);
     }
-    loss = s->at[whole->loss][AS_WHOLE];
+    loss = share_of(s, end)->at[whole->loss][AS_WHOLE];
     if (whole->logits != PST_NONE) {
+        if (s->how->degree_of != NULL) {
+            enter_run(s, whole->tensors[whole->logits].producer);
+        }
         logits = tensor_as(s, whole->logits, apart ? AS_SPLIT : AS_WHOLE);
     }
     n_ops = s->builder->n_ops;
-    status = pst_graph_finish(s->builder, loss, logits, ret_graph, err);
+    status = check_names(s, err);
+    PST_TRY(status, pst_graph_finish(s->builder, loss, logits, ret_graph, err));
     PST_TRY(status, pst_graph_mean_tokens(*ret_graph, whole->token_batch, err));
     if (status == PST_OK) {
         PST_ASSERT((*ret_graph)->n_ops == n_ops); /* the whole is fused already */
-        (*ret_graph)->op_of =
-            pst_arena_copy(&(*ret_graph)->arena, s->op_of, n_ops, sizeof *s->op_of);
-        (*ret_graph)->parts = s->ways.parts;
-        (*ret_graph)->sequence = s->ways.sequence;
-        (*ret_graph)->ways = how->ways == PST_WAYS_MEGATRON ? PST_WAYS_AUTO : how->ways;
-        name_asked(s, how, *ret_graph);
+        describe(s, *ret_graph);
     }
     return status;
 }
@@ -587,17 +829,36 @@ static size_t most_ops(const struct pst_graph *whole)
     return n;
 }
 
+/* Degrees that are equal are one. */
+static struct pst_division plain_division(const struct pst_graph *whole,
+                                          const struct pst_division *how)
+{
+    struct pst_division plain = *how;
+    bool equal = true;
+
+    for (uint32_t v = 0; how->degree_of != NULL && v < whole->n_ops; v++) {
+        PST_ASSERT(how->degree_of[v] > 0);
+        plain.parts = v == 0 || how->degree_of[v] > plain.parts ? how->degree_of[v] : plain.parts;
+        equal = equal && how->degree_of[v] == how->degree_of[0];
+    }
+    plain.degree_of = equal ? NULL : how->degree_of;
+    PST_ASSERT(plain.parts > 1);
+    return plain;
+}
+
 pst_status pst_graph_split(struct pst_graph *whole, const struct pst_division *how,
                            struct pst_graph **ret_graph, struct pst_error *err)
 {
-    struct splitter s = {.builder = NULL};
+    const struct pst_division division = plain_division(whole, how);
+    struct splitter s = {.whole = whole, .how = &division};
     struct pst_graph *graph = NULL;
     struct pst_division_fault fault = {"tensor", PST_NONE};
-    pst_status status = check_whole(whole, how->parts, err);
+    pst_status status = check_whole(whole, division.parts, err);
 
+    PST_TRY(status, check_degrees(whole, &division, &fault, err));
     if (status == PST_OK) {
-        make_ways(&s, whole, how, how->asked);
-        status = check_ways(&s.ways, &fault, err);
+        make_shares(&s);
+        status = check_shares(&s, &fault, err);
         fault.key = status == PST_OK ? "tensor" : fault.key;
     }
     if (how->ret_fault != NULL) {
@@ -605,10 +866,8 @@ pst_status pst_graph_split(struct pst_graph *whole, const struct pst_division *h
     }
     PST_TRY(status, pst_graph_builder_create(whole->name, dtype_of(whole), &s.builder, err));
     if (status == PST_OK) {
-        s.at = pst_arena_array(&s.arena, whole->n_tensors, sizeof *s.at);
-        memset(s.at, 0xFF, whole->n_tensors * sizeof *s.at);
         s.op_of = pst_arena_array(&s.arena, most_ops(whole), sizeof *s.op_of);
-        status = make_graph(&s, how, &graph, err);
+        status = make_graph(&s, &graph, err);
     }
     pst_graph_builder_destroy(s.builder);
     pst_arena_finish(&s.arena);

@@ -89,7 +89,7 @@ enum pst_way {
 };
 extern const char *const pst_way_names[];
 
-/* What of a job a refusal is about. */
+/* The key, and the operator, that a refusal is about. */
 struct pst_division_fault {
     const char *key; /* of [parallel] */
     uint32_t op;     /* of the whole, whose [[parallel.way]] it is; PST_NONE: of no operator */
@@ -97,14 +97,22 @@ struct pst_division_fault {
 
 /* How to divide. */
 struct pst_division {
-    uint32_t parts; /* 2 or more */
-    bool sequence;  /* what works row by row, between layers split by rows and by columns, has rows
-                       of tokens (Korthikanti et al., "Reducing activation recomputation in large
-                       transformer models", MLSys 2023) */
-    uint32_t ways;  /* enum pst_ways; rows and ulysses imply sequence */
+    uint32_t parts;           /* 2 or more */
+    const uint16_t *degree_of; /* [operator of the whole] 1 or more, and 2 or more somewhere; what
+                                 goes from one to another is whole between them. NULL: `parts` for
+                                 all */
+    bool sequence; /* what works row by row, between layers split by rows and by columns, has rows
+                      of tokens (Korthikanti et al., "Reducing activation recomputation in large
+                      transformer models", MLSys 2023) */
+    uint32_t ways; /* enum pst_ways; rows and ulysses imply sequence */
     const uint8_t *asked; /* [operator of the whole] enum pst_way; NULL: nothing is asked for */
     struct pst_division_fault *ret_fault; /* if splitting fails. May be NULL */
 };
+
+static inline uint32_t pst_division_degree(const struct pst_division *how, uint32_t op)
+{
+    return how->degree_of != NULL ? how->degree_of[op] : how->parts;
+}
 
 /* Errors: config.value where what `ways` demands is not divisible, which is named. */
 pst_status pst_graph_check_ways(const struct pst_graph *whole, const struct pst_division *how,

@@ -79,7 +79,8 @@ static bool are_logits(const struct ways *ways, uint32_t tensor)
     const struct pst_op *reader = &ways->graph->ops[of->n_consumers > 0 ? of->consumers[0] : 0];
 
     return tensor == ways->graph->logits && of->n_consumers == 1 && last_of(of) <= UINT32_MAX &&
-           reader->kind == PST_OP_CROSS_ENTROPY && pst_ways_asked(ways, reader) != PST_WAY_WHOLE;
+           reader->kind == PST_OP_CROSS_ENTROPY && pst_ways_ours(ways, of->consumers[0]) &&
+           pst_ways_asked(ways, reader) != PST_WAY_WHOLE;
 }
 
 static bool is_used_by(const struct ways *ways, const struct pst_parameter *parameter,
@@ -157,7 +158,8 @@ static struct cut wanted_by(const struct ways *ways, uint32_t reader, uint32_t t
     const uint32_t asked = pst_ways_asked(ways, op);
     struct cut after;
 
-    if (asked == PST_WAY_WHOLE || asked == PST_WAY_ROWS || asked == PST_WAY_COLUMN) {
+    if (asked == PST_WAY_WHOLE || asked == PST_WAY_ROWS || asked == PST_WAY_COLUMN ||
+        !pst_ways_ours(ways, reader)) {
         return (struct cut){0};
     }
     switch (op->kind) {
@@ -252,7 +254,8 @@ static bool has_tokens(const struct ways *ways, const struct pst_op *op)
     const uint32_t asked = pst_ways_asked(ways, op);
 
     return (asked == PST_WAY_AUTO ? ways->sequence : asked == PST_WAY_ROWS) &&
-           pst_ways_by_row(ways, op) && result->dims[0] % ways->parts == 0 &&
+           pst_ways_ours(ways, (uint32_t)(op - ways->graph->ops)) && pst_ways_by_row(ways, op) &&
+           result->dims[0] % ways->parts == 0 &&
            (op->p == 0 || result->elems / ways->parts % PST_PHILOX_WORDS == 0);
 }
 
@@ -382,7 +385,7 @@ static enum way choose_way(const struct ways *ways, uint32_t v, struct cut *ret_
     const uint32_t asked = pst_ways_asked(ways, op);
 
     *ret_cut = (struct cut){0};
-    if (asked == PST_WAY_WHOLE) {
+    if (asked == PST_WAY_WHOLE || !pst_ways_ours(ways, v)) {
         return WAY_WHOLE;
     }
     if (asked == PST_WAY_ROWS || has_no_columns(ways, op)) {
@@ -566,7 +569,8 @@ uint32_t pst_graph_whole_attention(const struct pst_graph *graph, const struct p
     for (uint32_t v = 0; v < graph->n_ops && graph->parts > 1; v++) {
         const struct pst_op *op = &graph->ops[v];
 
-        if (pst_ways_attends(op) && op->heads == graph->whole->ops[graph->op_of[v]].heads) {
+        if (pst_ways_attends(op) && pst_graph_parts(graph, v) > 1 &&
+            op->heads == graph->whole->ops[graph->op_of[v]].heads) {
             *ret_op = n++ == 0 ? op : *ret_op;
         }
     }

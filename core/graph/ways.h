@@ -35,6 +35,8 @@ struct cut {
 struct ways {
     const struct pst_graph *graph; /* the whole one */
     uint32_t parts;
+    const uint16_t *degree_of; /* as in struct pst_division. The others are whole here: they read
+                                 nothing else, and make nothing else */
     bool sequence;
     bool rows;            /* all that works row by row has rows of tokens */
     bool exchange;        /* attention between them has heads of all tokens */
@@ -45,6 +47,12 @@ struct ways {
     bool *plain;      /* [operator] no reader gets its result split into several sections */
     bool *together;   /* [parameter] it is not split */
 };
+
+/* Is operator v divided by these ways? Else another degree is meant for it. */
+static inline bool pst_ways_ours(const struct ways *ways, uint32_t v)
+{
+    return ways->degree_of == NULL || ways->degree_of[v] == ways->parts;
+}
 
 /* The way that is asked for. */
 uint32_t pst_ways_asked(const struct ways *ways, const struct pst_op *op);

@@ -53,35 +53,35 @@ static void advise_divisors(uint32_t n, char *text, size_t size)
     }
 }
 
-static pst_status check_heads(const struct pst_op *op, const struct pst_division *how,
-                              struct pst_error *err)
+static pst_status check_heads(const struct pst_op *op, uint32_t parts,
+                              const struct pst_division *how, struct pst_error *err)
 {
     const uint32_t keys = pst_op_kv_heads(op);
-    const bool queries = op->heads % how->parts != 0;
+    const bool queries = op->heads % parts != 0;
+    const uint32_t n = queries ? op->heads : keys;
     char advice[128];
 
-    if (!queries && keys % how->parts == 0) {
+    if (!queries && keys % parts == 0) {
         return PST_OK;
     }
     advise_divisors(common_divisor(op->heads, keys), advice, sizeof advice);
     return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                    "%s: ways = \"%s\" cannot divide %u %sheads by %u; %sset ways = \"auto\"",
-                    op->name, pst_ways_names[how->ways], queries ? op->heads : keys,
-                    queries ? "" : "key ", how->parts, advice);
+                    "%s: ways = \"%s\" cannot divide %u %shead%s by %u; %sset ways = \"auto\"",
+                    op->name, pst_ways_names[how->ways], n, queries ? "" : "key ",
+                    n == 1 ? "" : "s", parts, advice);
 }
 
 static pst_status check_rows(const struct ways *ways, const struct pst_op *op,
                              const struct pst_division *how, struct pst_error *err)
 {
-    const struct pst_tensor *result = &ways->graph->tensors[op->out[0]];
+    const unsigned long long n = ways->graph->tensors[op->out[0]].dims[0];
 
-    return !pst_ways_by_row(ways, op) || result->dims[0] % how->parts == 0
+    return !pst_ways_by_row(ways, op) || n % how->parts == 0
                ? PST_OK
                : pst_fail(err, PST_ERR_CONFIG, "config.value",
-                          "%s: ways = \"%s\": %llu tokens cannot be divided by %u; take another "
+                          "%s: ways = \"%s\": %llu token%s cannot be divided by %u; take another "
                           "length or parallel.tensor, or set ways = \"auto\"",
-                          op->name, pst_ways_names[how->ways], (unsigned long long)result->dims[0],
-                          how->parts);
+                          op->name, pst_ways_names[how->ways], n, n == 1 ? "" : "s", how->parts);
 }
 
 pst_status pst_graph_check_ways(const struct pst_graph *whole, const struct pst_division *how,
@@ -100,7 +100,7 @@ pst_status pst_graph_check_ways(const struct pst_graph *whole, const struct pst_
             continue;
         }
         if (heads && pst_ways_attends(op)) {
-            status = check_heads(op, how, err);
+            status = check_heads(op, pst_division_degree(how, v), how, err);
         }
         if (rows) {
             PST_TRY(status, check_rows(&ways, op, how, err));
@@ -143,7 +143,7 @@ static bool may_have(const struct ways *ways, const struct pst_op *op, uint32_t 
     }
 }
 
-/* Returns how many places the way divides; *ret_what: their name. */
+/* Returns how many places the way divides; *ret_what: the name of one. */
 static uint64_t divided_by(const struct ways *ways, const struct pst_op *op, uint32_t way,
                            const char **ret_what)
 {
@@ -151,16 +151,16 @@ static uint64_t divided_by(const struct ways *ways, const struct pst_op *op, uin
 
     switch (way) {
     case PST_WAY_ROWS:
-        *ret_what = "tokens";
+        *ret_what = "token";
         return ways->graph->tensors[op->out[0]].dims[0];
     case PST_WAY_HEADS:
-        *ret_what = op->heads % ways->parts != 0 ? "heads" : "key heads";
+        *ret_what = op->heads % ways->parts != 0 ? "head" : "key head";
         return op->heads % ways->parts != 0 || op->kind == PST_OP_ROTARY ? op->heads : keys;
     case PST_WAY_ROW:
-        *ret_what = "rows";
+        *ret_what = "row";
         return last_of(ways, op->in[0]);
     default:
-        *ret_what = "columns";
+        *ret_what = "column";
         return op->kind == PST_OP_EXPERTS ? ways->graph->params[op->param[1]].dims[1]
                                           : last_of(ways, op->out[0]);
     }
@@ -200,7 +200,7 @@ static void say_ways(const struct ways *ways, const struct pst_op *op, char *tex
     }
 }
 
-/* What about the operator itself is in the way; NULL: nothing. */
+/* Returns why the operator itself cannot be divided so; NULL: its neighbours prevent it. */
 static const char *own_reason(const struct ways *ways, const struct pst_op *op, uint32_t way)
 {
     for (uint32_t slot = 0; way != PST_WAY_ROWS && slot < op->n_param; slot++) {
@@ -241,8 +241,9 @@ static pst_status refuse_way(const struct ways *ways, uint32_t v, struct pst_err
     if (way != PST_WAY_VOCAB && n % ways->parts != 0) {
         say_divisors(n, would, sizeof would);
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
-                        "%s: way \"%s\" cannot divide %llu %s by %u; %s", op->name,
-                        pst_way_names[way], (unsigned long long)n, what, ways->parts, would);
+                        "%s: way \"%s\" cannot divide %llu %s%s by %u; %s", op->name,
+                        pst_way_names[way], (unsigned long long)n, what, n == 1 ? "" : "s",
+                        ways->parts, would);
     }
     if (reason != NULL) {
         return pst_fail(err, PST_ERR_CONFIG, "config.value",

@@ -103,7 +103,9 @@ enum pst_module_trait {
        one queue, unless each edge has one. A rank has a device for itself, and no kernel is loaded
        beside them. */
     PST_MODULE_IN_STREAMS = 1u << 3,
-    PST_MODULE_ALONE = 1u << 4 /* a device whose ranks do not meet inside passes */
+    PST_MODULE_ALONE = 1u << 4, /* a device whose ranks do not meet inside passes */
+    /* A transport that moves the bytes of meetings in host memory while ranks wait for these. */
+    PST_MODULE_MEETS_IN_WAITS = 1u << 5
 };
 
 /* A module that a user may ask for. */

@@ -323,8 +323,8 @@ static void twin_orders(const struct pst_plan *twin, struct pst_arena *arena,
 
 /* Stages of the twin on the groups of the plan. */
 static pst_status add_twin_stages(const struct pst_plan *plan, struct pst_plan *twin,
-                                  uint32_t microbatch, struct pst_arena *arena,
-                                  struct pst_error *err)
+                                  const uint32_t *group_of, uint32_t microbatch,
+                                  struct pst_arena *arena, struct pst_error *err)
 {
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         const struct pst_plan_stage *stage = &plan->stages[s];
@@ -333,7 +333,7 @@ static pst_status add_twin_stages(const struct pst_plan *plan, struct pst_plan *
         uint32_t *groups = pst_arena_array(arena, n, sizeof *groups);
 
         for (uint32_t r = 0; r < n; r++) {
-            groups[r] = stage->ranks[r * stage->tensor] / stage->tensor;
+            groups[r] = group_of[stage->ranks[r * stage->tensor]];
         }
         pst_plan_add_stage(twin, stage->nodes, stage->n_nodes, groups, n, size, stage->k);
         twin->stages[s].weight_versions = stage->weight_versions;
@@ -346,12 +346,13 @@ static pst_status add_twin_stages(const struct pst_plan *plan, struct pst_plan *
     return PST_OK;
 }
 
-static void expand_twin(const struct pst_plan *plan, struct pst_plan **io_twin)
+static void expand_twin(const struct pst_plan *plan, const struct pst_graph *graph,
+                        struct pst_plan **io_twin)
 {
     struct pst_plan *groups = *io_twin;
 
     if (pst_plan_tensor(plan) > 1) {
-        pst_plan_expand(groups, pst_plan_tensor(plan), io_twin);
+        pst_plan_expand(groups, graph, io_twin);
         pst_plan_destroy(groups);
     }
     pst_plan_copy_devices(*io_twin, plan);
@@ -362,15 +363,16 @@ pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_g
                                  uint32_t microbatch, struct pst_plan **ret_plan,
                                  struct pst_error *err)
 {
-    const uint32_t n_groups = plan->n_devices / pst_plan_tensor(plan);
-    struct pst_plan *twin = NULL;
     struct pst_arena arena = {0};
+    struct pst_plan *twin = NULL;
+    uint32_t *group_of = pst_arena_array(&arena, plan->n_devices, sizeof *group_of);
+    const uint32_t n_groups = pst_plan_groups(plan, group_of);
     struct pst_pass **orders = pst_arena_array(&arena, n_groups, sizeof *orders);
     uint32_t *n_passes = pst_arena_array(&arena, n_groups, sizeof *n_passes);
     pst_status status;
 
     pst_plan_create(graph, batch, n_groups, &twin);
-    status = add_twin_stages(plan, twin, microbatch, &arena, err);
+    status = add_twin_stages(plan, twin, group_of, microbatch, &arena, err);
     twin->optimizer_slots = plan->optimizer_slots;
     twin->copies = plan->copies;
     twin->zero = plan->zero;
@@ -385,7 +387,7 @@ pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_g
                                 false, err);
     }
     if (status == PST_OK) {
-        expand_twin(plan, &twin);
+        expand_twin(plan, graph, &twin);
         *ret_plan = twin;
         twin = NULL;
     }

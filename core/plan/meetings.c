@@ -226,6 +226,7 @@ struct pst_meet_bytes pst_plan_meet_bytes(const struct pst_plan *plan,
                                           const struct pst_graph *graph,
                                           const struct pst_instr *instr, uint32_t rank)
 {
+    const struct pst_plan_tie *tie;
     uint32_t n_pieces;
     uint64_t bytes;
 
@@ -239,8 +240,9 @@ struct pst_meet_bytes pst_plan_meet_bytes(const struct pst_plan *plan,
         return (struct pst_meet_bytes){0, weight_bytes(plan, graph, instr->stage)};
     case PST_I_TIE:
         n_pieces = sums_of(plan, instr->stage);
-        bytes = pst_shard_tied(graph, plan->ties[instr->stage].parameter, n_pieces,
-                               own_seat(plan, instr, rank) / pst_plan_tensor(plan))
+        tie = &plan->ties[instr->stage];
+        bytes = pst_shard_tied(graph, tie->parameter, n_pieces,
+                               own_seat(plan, instr, rank) / plan->stages[tie->stages[0]].tensor)
                     .elems *
                 sizeof(float);
         return (struct pst_meet_bytes){bytes, bytes};
@@ -327,10 +329,10 @@ static void add_parameter(struct trees *trees, const struct pst_graph *graph,
 }
 
 /* The parts whose elements count: all of a split parameter; else the first, for all have the same.
- */
+   A group counts as one, whose parts are not told apart. */
 static uint32_t counted_parts(const struct pst_plan *plan, const struct pst_parameter *parameter)
 {
-    return pst_is_split(parameter) ? pst_plan_tensor(plan) : 1;
+    return pst_is_split(parameter) && pst_plan_tensor(plan) > 1 ? parameter->box.parts : 1;
 }
 
 uint32_t pst_plan_square_trees(const struct pst_plan *plan, const struct pst_graph *graph,

@@ -171,7 +171,7 @@ uint64_t pst_plan_scatter_ns(const struct pst_plan *plan, const struct pst_cost_
                             far);
 }
 
-/* Those directly after W of a node. */
+/* Returns the time of the sums directly after W of a node. */
 static uint64_t node_scatter_ns(const struct pst_plan *plan, const struct pst_graph *graph,
                                 const struct pst_cost_model *cost, uint32_t stage, uint32_t node)
 {

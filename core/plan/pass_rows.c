@@ -188,7 +188,8 @@ void pst_stage_times(const struct pst_stage_rows *rows, const struct pst_plan *p
     for (uint32_t i = 0; i < N_PASS_OPS && plan->zero >= 2; i++) {
         const uint32_t op = pass_ops[i];
         uint64_t *call_ns = pst_arena_array(&arena, rows->calls[op].n_calls, sizeof *call_ns);
-        struct pst_pass_walk walk = {.call_ns = call_ns, .serial = cost->side_by_side > 0};
+        struct pst_pass_walk walk = {.call_ns = call_ns,
+                                     .serial = pst_cost_meets_alone(cost, plan->n_devices)};
 
         pst_pass_call_ns(stage, cost, &rows->calls[op], slice, !inside, call_ns);
         ret_ns[op] = pst_pass_walk(&rows->plain[op], &walk, 0);

@@ -315,6 +315,31 @@ uint32_t pst_plan_logical(const struct pst_plan *plan, uint32_t *ret_device_of)
     return n;
 }
 
+uint32_t pst_plan_groups(const struct pst_plan *plan, uint32_t *ret_group_of)
+{
+    const uint32_t most = pst_plan_tensor(plan);
+    uint32_t n = 0, idle = most; /* ranks of a group without stages */
+
+    memset(ret_group_of, 0, plan->n_devices * sizeof *ret_group_of);
+    for (uint32_t s = 0; s < plan->n_stages;
+         s++) { /* at the first of each group its size, for now */
+        const struct pst_plan_stage *stage = &plan->stages[s];
+
+        idle = stage->tensor == most ? idle : 1;
+        for (uint32_t i = 0; i < stage->n_ranks; i += stage->tensor) {
+            ret_group_of[stage->ranks[i]] = stage->tensor;
+        }
+    }
+    for (uint32_t first = 0, end; first < plan->n_devices; first = end, n++) {
+        end = first + (ret_group_of[first] > 0 ? ret_group_of[first] : idle);
+        end = end < plan->n_devices ? end : plan->n_devices;
+        for (uint32_t r = first; r < end; r++) {
+            ret_group_of[r] = n;
+        }
+    }
+    return n;
+}
+
 /* Counts on one rank go on from list to list. */
 struct count {
     uint32_t held, most, row, longest;

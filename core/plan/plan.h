@@ -300,12 +300,20 @@ static inline uint32_t pst_plan_lowest(const struct pst_plan_stage *stage)
     return lowest;
 }
 
-/* Parts of each replica, the same in all stages; 1: a replica is a rank. Ranks of a replica are in
-   a row, the first a multiple of this. */
+/* The most parts that replicas of a stage have; 1: each replica is a rank. */
 static inline uint32_t pst_plan_tensor(const struct pst_plan *plan)
 {
-    return plan->n_stages > 0 ? plan->stages[0].tensor : 1;
+    uint32_t most = 1;
+
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        most = plan->stages[s].tensor > most ? plan->stages[s].tensor : most;
+    }
+    return most;
 }
+
+/* The group of each rank in the plan of groups that this one is, or comes of; ranks of a group are
+   its parts, in a row. ret_group_of: n_devices. Returns how many groups. */
+uint32_t pst_plan_groups(const struct pst_plan *plan, uint32_t *ret_group_of);
 
 /* plan_digest.c: of what it does. Plans of one model that are equal but for who made them, and what
    was foretold of them, have the same. */
@@ -370,11 +378,14 @@ pst_status pst_plan_connect(struct pst_plan *plan, const struct pst_graph *graph
                             struct pst_error *err);
 
 /*
- * Makes a plan of ranks of a plan of groups. The parts of group g are ranks g * tensor to
- * g * tensor + tensor - 1. Each has the list of the group; SEND and RECV of part p name part p of
- * the other group. `plan` does not change.
+ * Makes a plan of ranks of a plan of groups. A group is as many ranks as devices share the operators
+ * of its stages; ranks are numbered group by group. Each has the list of its group, but for what it
+ * moves: part p of a receiver of T parts gets all from part p t / T, rounded down, of a sender of t.
+ * So a SEND is in the list of a part as often as there are parts that receive from it, maybe not at
+ * all. `plan` does not change.
  */
-void pst_plan_expand(const struct pst_plan *plan, uint32_t tensor, struct pst_plan **ret_plan);
+void pst_plan_expand(const struct pst_plan *plan, const struct pst_graph *graph,
+                     struct pst_plan **ret_plan);
 
 /* One pass in the order of its device, as a scheduler emitted it. */
 struct pst_pass {

@@ -149,71 +149,131 @@ static void await_layer(const struct pst_planner *planner, const uint32_t *ops, 
     }
 }
 
-/* What the replicas have in pieces of a layer: weights that forward passes, then that backward ones
-   gather; gradients, of which one sum is open at a time: that of a tied parameter, or the rest. */
+/* Bytes of a layer that its replicas have in pieces: weights that come together, and of these what
+   backward passes read; gradients, of which one sum is open at a time: that of a tied parameter, or
+   the rest. */
 struct layer {
     uint32_t begin, end;
-    uint64_t forward, backward, summed;
+    uint64_t all, read, summed;
 };
+
+/* Returns the parameters that backward passes read, a bit for each. */
+static uint64_t reads_backward(const struct pst_graph *graph, uint32_t op)
+{
+    struct pst_op_grad grad;
+
+    pst_op_grad_info(graph, op, &grad);
+    return grad.b_reads_p | grad.w_reads_p;
+}
+
+/* Bytes of the largest of an operator's gradients that is summed alone. Adds the others up. */
+static uint64_t summed_alone(const struct pst_graph *graph, const struct pst_op *op,
+                             const bool *whole, uint64_t *together)
+{
+    uint64_t most = 0;
+
+    for (uint32_t i = 0; i < op->n_param; i++) {
+        const uint32_t p = op->param[i];
+        const uint64_t bytes = p != PST_NONE && (whole == NULL || !whole[p])
+                                   ? pst_value_align(graph->params[p].elems * sizeof(float))
+                                   : 0;
+
+        if (bytes > 0 && graph->params[p].n_users == 1) {
+            *together += bytes;
+        } else {
+            most = max_bytes(most, bytes);
+        }
+    }
+    return most;
+}
 
 static struct layer measure_layer(const struct pst_graph *graph, const uint32_t *ops,
                                   uint32_t n_ops, uint32_t begin, const bool *whole)
 {
     struct layer layer = {.begin = begin, .end = begin};
-    uint64_t read = 0, all = 0, gradients = 0;
+    uint64_t together = 0;
 
     while (layer.end < n_ops && graph->ops[ops[layer.end]].layer == graph->ops[ops[begin]].layer) {
-        const struct pst_op *op = &graph->ops[ops[layer.end]];
-        struct pst_op_grad grad;
+        const uint32_t v = ops[layer.end++];
+        const struct pst_op *op = &graph->ops[v];
 
-        pst_op_grad_info(graph, ops[layer.end++], &grad);
-        all += gathered_bytes(graph, op, UINT64_MAX, false, whole);
-        read += gathered_bytes(graph, op, grad.b_reads_p | grad.w_reads_p, false, whole);
-        layer.forward += gathered_bytes(graph, op, UINT64_MAX, true, whole);
-        layer.backward += gathered_bytes(graph, op, grad.b_reads_p | grad.w_reads_p, true, whole);
-        for (uint32_t i = 0; i < op->n_param; i++) {
-            const uint32_t p = op->param[i];
-            const uint64_t bytes = p != PST_NONE && (whole == NULL || !whole[p])
-                                       ? pst_value_align(graph->params[p].elems * sizeof(float))
-                                       : 0;
-
-            gradients += bytes > 0 && graph->params[p].n_users == 1 ? bytes : 0;
-            layer.summed = max_bytes(layer.summed, bytes);
-        }
+        layer.all += gathered_bytes(graph, op, UINT64_MAX, false, whole);
+        layer.read += gathered_bytes(graph, op, reads_backward(graph, v), false, whole);
+        layer.summed = max_bytes(layer.summed, summed_alone(graph, op, whole, &together));
     }
-    layer.forward += all;
-    layer.backward += read > 0 ? all : 0;
-    layer.summed = max_bytes(layer.summed, gradients);
+    layer.summed = max_bytes(layer.summed, together);
     return layer;
 }
 
-/* Beside the layer that runs, weights of the next ones with such are there, and gradients of the
-   one before while the replicas sum them. */
-static void add_ahead(const struct pst_planner *planner, const struct layer *layers, uint32_t n,
-                      uint32_t at, uint64_t *forward, uint64_t *backward)
-{
-    const struct pst_job *job = planner->in.job;
-    const uint32_t ahead = pst_gathers_prefetch(job->parallel.zero, job->parallel.prefetch);
-    const uint32_t gathers = job->parallel.zero >= 3 ? ahead : 0;
-    uint64_t next = 0, before = 0;
+/* Bytes that come before an operator because it is the first that reads them. */
+struct need {
+    uint32_t at;
+    uint64_t bytes;
+    uint64_t known; /* of these, what gather_layer charges to all operators of the layer */
+};
 
-    for (uint32_t i = at + 1, left = gathers; i < n && left > 0; i++) {
-        next += layers[i].forward;
-        left -= layers[i].forward > 0;
-    }
-    for (uint32_t i = at, left = gathers; i-- > 0 && left > 0;) {
-        before += layers[i].backward;
-        left -= layers[i].backward > 0;
-    }
-    for (uint32_t i = at + 1; ahead > 0 && i < n; i++) {
-        if (layers[i].summed > 0) {
-            before += layers[i].summed;
-            break;
+/* In the order of forward passes, or of backward ones. */
+static uint32_t list_needs(const struct pst_graph *graph, const uint32_t *ops, const bool *whole,
+                           const struct layer *layers, uint32_t n, bool backward,
+                           struct need *needs)
+{
+    uint32_t n_needs = 0;
+
+    for (uint32_t k = 0; k < n; k++) {
+        const struct layer *layer = &layers[backward ? n - 1 - k : k];
+        bool came = false;
+
+        for (uint32_t j = layer->begin; j < layer->end; j++) {
+            const uint32_t i = backward ? layer->end - 1 - (j - layer->begin) : j;
+            const struct pst_op *op = &graph->ops[ops[i]];
+            const uint64_t mask = backward ? reads_backward(graph, ops[i]) : UINT64_MAX;
+            const bool comes = !came && gathered_bytes(graph, op, mask, false, whole) > 0;
+            const uint64_t tied = gathered_bytes(graph, op, mask, true, whole);
+
+            if (comes || tied > 0) {
+                needs[n_needs++] = (struct need){i, tied + (comes ? layer->all : 0),
+                                                 comes && backward ? layer->read : 0};
+            }
+            came = came || comes;
         }
     }
-    for (uint32_t i = layers[at].begin; i < layers[at].end; i++) {
-        forward[i] += next;
-        backward[i] += before;
+    return n_needs;
+}
+
+/* Beside an operator's own weights the next ones that passes gather are there. */
+static void add_ahead(const struct layer *layers, uint32_t n, const struct need *needs,
+                      uint32_t n_needs, uint32_t ahead, bool backward, uint64_t *bytes)
+{
+    for (uint32_t l = 0; l < n; l++) {
+        for (uint32_t i = layers[l].begin; i < layers[l].end; i++) {
+            uint32_t left = ahead;
+
+            for (uint32_t k = 0; k < n_needs && left > 0; k++) {
+                const uint32_t at = needs[k].at;
+
+                if (backward ? at < i : at > i) {
+                    bytes[i] += needs[k].bytes - (at >= layers[l].begin ? needs[k].known : 0);
+                    left--;
+                }
+            }
+        }
+    }
+}
+
+/* While an operator runs backward the last sum that was posted is open. */
+static void add_open_sum(const struct pst_graph *graph, const uint32_t *ops, const bool *whole,
+                         const struct layer *layers, uint32_t n, uint64_t *backward)
+{
+    uint64_t open = 0, together = 0;
+
+    for (uint32_t l = n; l-- > 0;) {
+        for (uint32_t i = layers[l].end; i-- > layers[l].begin;) {
+            const uint64_t alone = summed_alone(graph, &graph->ops[ops[i]], whole, &together);
+
+            backward[i] += open;
+            open = alone > 0 ? alone : open;
+        }
+        open = layers[l].summed > 0 ? layers[l].summed : open;
     }
 }
 
@@ -223,23 +283,32 @@ static void find_gathered(struct pst_planner *planner, const uint32_t *ops, uint
                           const bool *whole)
 {
     const struct pst_graph *graph = planner->in.graph;
+    const struct pst_job_parallel *parallel = &planner->in.job->parallel;
+    const uint32_t ahead = pst_gathers_prefetch(parallel->zero, parallel->prefetch);
     uint64_t *forward = planner->scratch.gathered, *backward = forward + n_ops;
     struct layer *layers = pst_alloc((size_t)n_ops + 1, sizeof *layers);
+    struct need *needs = pst_alloc((size_t)n_ops + 1, sizeof *needs);
     uint32_t n = 0;
 
     memset(forward, 0, 2 * (size_t)n_ops * sizeof *forward);
     for (uint32_t begin = 0; begin < n_ops; begin = layers[n++].end) {
-        layers[n] = measure_layer(graph, ops, n_ops, begin, whole);
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        const uint32_t begin = layers[i].begin, n_of = layers[i].end - begin;
+        const uint32_t n_of =
+            (layers[n] = measure_layer(graph, ops, n_ops, begin, whole)).end - begin;
 
-        if (planner->in.job->parallel.zero > 2) {
+        if (parallel->zero > 2) {
             gather_layer(planner, &ops[begin], n_of, whole, &forward[begin], &backward[begin]);
         }
         await_layer(planner, &ops[begin], n_of, whole, &backward[begin]);
-        add_ahead(planner, layers, n, i, forward, backward);
     }
+    for (uint32_t back = 0; back < 2 && parallel->zero > 2; back++) {
+        const uint32_t n_needs = list_needs(graph, ops, whole, layers, n, back, needs);
+
+        add_ahead(layers, n, needs, n_needs, ahead, back, back ? backward : forward);
+    }
+    if (ahead > 0) {
+        add_open_sum(graph, ops, whole, layers, n, backward);
+    }
+    free(needs);
     free(layers);
 }
 

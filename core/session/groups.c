@@ -265,7 +265,7 @@ void pst_groups_expand(const struct pst_graph *graph, struct pst_planned *planne
     for (uint32_t i = 0; i < remarks.n; i++) {
         remarks.items[i] = planned->remarks[i];
     }
-    pst_plan_expand(planned->plan, graph->parts, &ranks.plan);
+    pst_plan_expand(planned->plan, graph, &ranks.plan);
     pst_remarks_copy(&remarks, &ranks.plan->arena, &ranks.remarks);
     pst_planned_finish(planned);
     *planned = ranks;

@@ -533,6 +533,22 @@ static void take_figures(struct pst_session *session)
     }
 }
 
+uint32_t pst_session_side_by_side(const struct pst_session *session)
+{
+    const uint32_t threads = session->device_config.threads, cores = pst_usable_cores();
+
+    if (!pst_device_is_host(session->device_ops) || session->graph->costed != NULL) {
+        return 0;
+    }
+    return cores > threads ? cores / threads : 1;
+}
+
+bool pst_session_meets_in_waits(const struct pst_session *session)
+{
+    return pst_session_side_by_side(session) > 0 &&
+           pst_module_has("transport", session->job->run.transport, PST_MODULE_MEETS_IN_WAITS);
+}
+
 static pst_status create_session(const struct pst_job *job, const struct pst_team *team,
                                  bool with_transport, struct pst_session **ret_session,
                                  struct pst_error *err)
@@ -581,6 +597,8 @@ static pst_status create_session(const struct pst_job *job, const struct pst_tea
     session->cost.cluster = &session->cluster;
     session->cost.workspace = workspace;
     session->cost.workspace_context = session;
+    /* [cluster] describes links that need no core of a device */
+    session->cost.meets_in_waits = session->profile != NULL && pst_session_meets_in_waits(session);
     *ret_session = session;
     return PST_OK;
 }

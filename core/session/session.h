@@ -136,6 +136,8 @@ pst_status pst_predict_step(const struct pst_plan *plan, const struct pst_graph 
                             struct pst_error *err);
 /* Devices that can compute at a time where they are threads of this machine, else 0. */
 uint32_t pst_session_side_by_side(const struct pst_session *session);
+/* Do they move the bytes of meetings while they wait for these, not beside kernels? */
+bool pst_session_meets_in_waits(const struct pst_session *session);
 /* Simulates a step of session->planned: the time of devices side by side goes into the plan, the
    two figures of the session into the session. */
 pst_status pst_session_predict(struct pst_session *session, struct pst_error *err);

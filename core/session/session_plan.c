@@ -67,16 +67,6 @@ static void slow_down(const struct pst_session *session, double ratio, struct ps
     }
 }
 
-uint32_t pst_session_side_by_side(const struct pst_session *session)
-{
-    const uint32_t threads = session->device_config.threads, cores = pst_usable_cores();
-
-    if (!pst_device_is_host(session->device_ops) || session->graph->costed != NULL) {
-        return 0;
-    }
-    return cores > threads ? cores / threads : 1;
-}
-
 /* [cluster] describes devices that compute side by side; on a machine with fewer cores than they
    have threads they take turns. A costed graph is of another machine. */
 static bool shares_cores(struct pst_session *session)
@@ -97,6 +87,7 @@ pst_status pst_session_predict(struct pst_session *session, struct pst_error *er
     struct pst_plan *plan = session->planned.plan;
     uint32_t threads = session->device_config.threads;
     pst_status status;
+    bool meets;
 
     pst_doing("timing", "the plan");
     status = predict(session, &session->cost, err);
@@ -106,7 +97,9 @@ pst_status pst_session_predict(struct pst_session *session, struct pst_error *er
     session->shown = &session->cost;
     session->here = session->cost;
     session->here.cluster = &session->here_cluster;
-    if (!shares_cores(session) || status != PST_OK) {
+    session->here.meets_in_waits = pst_session_meets_in_waits(session);
+    meets = plan->prefetch > 0 && session->here.meets_in_waits != session->cost.meets_in_waits;
+    if ((!shares_cores(session) && !meets) || status != PST_OK) {
         return status;
     }
     slow_down(session, (double)threads / (double)session->cores, &session->here_cluster);

@@ -96,12 +96,16 @@ static void compare_others(struct fitting *fitting)
 static void compare_models(struct fitting *fitting, const struct pst_session *session)
 {
     const struct pst_plan *plan = session->planned.plan;
+    uint32_t *group_of = pst_alloc(plan->n_devices, sizeof *group_of);
 
+    pst_plan_groups(plan, group_of);
     for (uint32_t r = 0; r < plan->n_devices; r++) {
-        if (r % pst_plan_tensor(plan) == 0) { /* all parts have values of the same names */
+        if (r == 0 ||
+            group_of[r] != group_of[r - 1]) { /* all parts have values of the same names */
             pst_exec_state_of(plan, session->planned.programs[r], compare_value, fitting);
         }
     }
+    free(group_of);
     compare_others(fitting);
 }
 

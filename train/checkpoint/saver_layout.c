@@ -154,6 +154,7 @@ void saver_layout_make(struct saver_layout *layout, const struct pst_session *se
 {
     const struct pst_plan *plan = session->planned.plan;
     struct collecting collecting = {.layout = layout, .graph = session->graph};
+    uint32_t *group_of;
     size_t room = 0;
 
     *layout = (struct saver_layout){.n_processes = session->team.ops != NULL ? session->team.n : 1};
@@ -163,9 +164,11 @@ void saver_layout_make(struct saver_layout *layout, const struct pst_session *se
     layout->first_piece =
         pst_arena_array(&layout->arena, layout->n_processes + 1, sizeof(uint32_t));
     layout->rank_offset = pst_arena_array(&layout->arena, plan->n_devices, sizeof(uint64_t));
+    group_of = pst_arena_array(&layout->arena, plan->n_devices, sizeof *group_of);
+    pst_plan_groups(plan, group_of);
     for (uint32_t r = 0; r < plan->n_devices; r++) {
         collecting.process = layout->n_processes > 1 ? r : 0;
-        collecting.part = r % pst_plan_tensor(plan);
+        collecting.part = r > 0 && group_of[r] == group_of[r - 1] ? collecting.part + 1 : 0;
         layout->rank_offset[r] = layout->elems[collecting.process];
         pst_exec_state_of(plan, session->planned.programs[r], collect, &collecting);
         layout->first_tensor[collecting.process + 1] = layout->n_tensors;

@@ -92,8 +92,9 @@ struct writer {
     float *logits;
     int32_t *tokens;
     uint64_t n;
-    uint64_t first, seen; /* of a graph that decodes: where its text begins, and ends so far */
-    uint32_t classes;     /* that can be drawn */
+    uint64_t first;   /* where the text begins that the model sees */
+    uint64_t seen;    /* of a graph that decodes: where it ends so far */
+    uint32_t classes; /* that can be drawn */
 };
 
 /* All of them, where parts of a replica have some each. */
@@ -171,14 +172,10 @@ static pst_status compute_logits(struct writer *w, uint64_t first_sample, uint64
 }
 
 /* Evaluates all tokens that were not yet seen; *ret_row: the row of the last one's logits. */
-static pst_status look_on(struct writer *w, uint64_t positions, uint64_t *ret_row,
-                          struct pst_error *err)
+static pst_status look_on(struct writer *w, uint64_t *ret_row, struct pst_error *err)
 {
     pst_status status = PST_OK;
 
-    if (w->n - w->first > positions) {
-        w->first = w->seen = w->n - (positions + 1) / 2;
-    }
     while (status == PST_OK && w->seen < w->n) {
         const uint64_t left = w->n - w->seen;
         const uint64_t n = left < w->g->samples ? left : w->g->samples;
@@ -205,13 +202,19 @@ static uint64_t positions_of(const struct pst_graph *graph)
 static pst_status append_token(struct writer *w, uint64_t count, struct pst_error *err)
 {
     const struct pst_generate *g = w->g;
-    const uint64_t positions = positions_of(g->graph), context = g->shape->rows;
-    const uint64_t used = w->n < context ? w->n : context;
+    const uint64_t positions = positions_of(g->graph);
+    const uint64_t context = positions > 0 ? positions : g->shape->rows;
     struct pst_philox bits = pst_philox(g->seed, STREAM_SAMPLE, count);
-    uint64_t row = used - 1;
-    pst_status status = positions > 0 ? look_on(w, positions, &row, err)
-                                      : compute_logits(w, 0, w->n - used, context, err);
+    uint64_t row;
+    pst_status status;
 
+    /* A graph that decodes would have to see a text anew for each token that it drops; whole texts
+       drop as many, so that no draw depends on the plan. */
+    if (w->n - w->first > context) {
+        w->first = w->seen = w->n - (context + 1) / 2;
+    }
+    row = w->n - w->first - 1;
+    status = positions > 0 ? look_on(w, &row, err) : compute_logits(w, 0, w->first, context, err);
     if (status == PST_OK) {
         w->tokens[w->n++] =
             (int32_t)pst_draw_class(w->logits + row * g->shape->classes, w->classes, g->temperature,

@@ -73,7 +73,7 @@ struct pst_live {
     struct pst_live_rank *ranks;
     struct pst_live_recv *recvs; /* by sender, then in order of receiver and list */
     uint32_t n_recvs;
-    uint32_t n_meetings;
+    uint32_t n_meetings, n_parts; /* n_parts: the most of a stage; each has as many numbers */
     /* part by part REDUCE of each stage, GATHER of each, TIE of each tie or of each of its pieces;
        NORM */
     struct pst_live_meeting *meetings;

@@ -94,7 +94,8 @@ static void make_ranks(struct pst_live *live)
     }
 }
 
-/* Sums of a tie: one for each part, or for each part of each piece. */
+/* Numbers of sums of a tie: one for each part, or for each part of each piece, and more where
+   others have more parts. */
 static uint32_t sums_of(const struct pst_live *live, uint32_t tie)
 {
     return live->tie_first[tie + 1] - live->tie_first[tie];
@@ -102,14 +103,14 @@ static uint32_t sums_of(const struct pst_live *live, uint32_t tie)
 
 static bool tie_is_cut(const struct pst_live *live, uint32_t tie)
 {
-    return sums_of(live, tie) > pst_check_tensor(live->check);
+    return sums_of(live, tie) > live->n_parts;
 }
 
 uint32_t pst_live_meeting_of(const struct pst_live *live, const struct pst_instr *instr,
                              uint32_t rank)
 {
     const struct pst_plan *plan = live->plan;
-    const uint32_t n_parts = pst_check_tensor(live->check);
+    const uint32_t n_parts = live->n_parts;
     const uint32_t part = pst_check_part(live->check, rank);
     if (instr->op == PST_I_MERGE) {
         const uint32_t replica = pst_plan_replica(&plan->stages[instr->stage], rank);
@@ -140,7 +141,10 @@ static void find_members(struct pst_live *live, uint32_t tie, uint32_t number, u
                                       sizeof *ranks);
     for (uint32_t i = 0; i < members->n_stages; i++) {
         const struct pst_plan_stage *stage = &live->plan->stages[members->stages[i]];
-        for (uint32_t r = number; r < (cut ? number + 1 : stage->n_ranks); r += stage->tensor) {
+        uint32_t end = number >= (cut ? stage->n_ranks : stage->tensor) ? 0
+                       : cut                                            ? number + 1
+                                                                        : stage->n_ranks;
+        for (uint32_t r = number; r < end; r += stage->tensor) {
             if (seen[stage->ranks[r]] != id) {
                 ranks[live->meetings[id].n++] = stage->ranks[r];
             }
@@ -160,8 +164,8 @@ static void make_stage(struct pst_live *live, uint32_t s)
         for (uint32_t r = 0; r < n; r++) {
             ranks[r] = stage->ranks[r * stage->tensor + part];
         }
-        live->meetings[s * stage->tensor + part] =
-            live->meetings[(live->plan->n_stages + s) * stage->tensor + part] =
+        live->meetings[s * live->n_parts + part] =
+            live->meetings[(live->plan->n_stages + s) * live->n_parts + part] =
                 (struct pst_live_meeting){ranks, n, 0};
     }
     for (uint32_t r = 0; r < n; r++) { /* MERGE: the parts of each replica */
@@ -174,15 +178,15 @@ static void make_stage(struct pst_live *live, uint32_t s)
 static void make_meetings(struct pst_live *live)
 {
     const struct pst_plan *plan = live->plan;
-    const uint32_t n_parts = pst_check_tensor(live->check);
     uint32_t *all = pst_check_array(live->check, plan->n_devices, sizeof *all);
     uint32_t *seen = pst_check_array(live->check, plan->n_devices, sizeof *seen);
     live->tie_first = pst_check_array(live->check, (uint64_t)plan->n_ties + 1, sizeof(uint32_t));
-    live->tie_first[0] = 2 * plan->n_stages * n_parts;
+    live->tie_first[0] = 2 * plan->n_stages * live->n_parts;
     for (uint32_t t = 0; t < plan->n_ties; t++) {
         bool cut = pst_check_cuts_tie(plan, t);
         live->tie_first[t + 1] =
-            live->tie_first[t] + (cut ? plan->stages[plan->ties[t].stages[0]].n_ranks : n_parts);
+            live->tie_first[t] +
+            (cut ? pst_plan_replicas(&plan->stages[plan->ties[t].stages[0]]) : 1) * live->n_parts;
     }
     live->n_meetings = live->tie_first[plan->n_ties] + 1;
     live->merge_first = pst_check_array(live->check, plan->n_stages, sizeof(uint32_t));
@@ -210,6 +214,7 @@ void pst_live_prepare(struct pst_live *live, struct pst_check *check)
 {
     live->check = check;
     live->plan = check->plan;
+    live->n_parts = pst_check_tensor(check);
     live->async_reductions = check->limits->async_reductions;
     make_ranks(live);
     make_meetings(live);

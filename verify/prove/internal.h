@@ -14,8 +14,8 @@ struct pst_pass_row {
     uint32_t f, b, w, r;
 };
 
-/* One transfer that the plan must hold: a part of an overlap of two slices of an edge, in one
-   direction. */
+/* One transfer that the plan must hold: what a part receives of an overlap of two slices of an
+   edge, in one direction. */
 struct pst_check_transfer {
     uint32_t send, recv;         /* instructions on their ranks, PST_NONE: missing */
     uint32_t send_seq, recv_seq; /* position on the channel, at either end */
@@ -30,7 +30,7 @@ struct pst_check_guest {
 struct pst_check_cut {
     uint32_t a, b;
     uint64_t both;       /* samples after which both begin a slice at once */
-    uint64_t n_overlaps; /* in a step, of each part */
+    uint64_t n_overlaps; /* in a step, for each part that receives */
 };
 
 /* The pieces of a rank's transfers: those of instruction i are bytes[first[i]] to
@@ -61,7 +61,7 @@ struct pst_check {
     struct pst_pass_row *passes;
     uint32_t *known;     /* [flat] first instruction that waits for this one; PST_NONE: none */
     uint64_t *edge_base; /* [edge] first of its transfers, activations before gradients, in each
-                            the parts of an overlap in a row */
+                            the receiving parts of an overlap in a row */
     struct pst_check_transfer *transfers;
     uint64_t *guest_base;           /* [stage] first row of its guests; [n_stages] = total */
     struct pst_check_guest *guests; /* guest by guest, in each by place */
@@ -98,21 +98,25 @@ static inline uint32_t pst_check_replica(const struct pst_check *check, uint32_t
     return pst_plan_replica(&check->plan->stages[stage], rank);
 }
 
-/* Ranks that share each operator of a replica. Form has found the same number for all stages: one,
-   also where the graph has parts and a rank stands for all of a replica's, or those of the graph.
- */
+/* The most ranks that share operators of a replica. One: each is a rank, also where the graph has
+   parts and a rank stands for all of a replica's. */
 static inline uint32_t pst_check_tensor(const struct pst_check *check)
 {
-    return check->plan->n_stages > 0 ? check->plan->stages[0].tensor : 1;
+    uint32_t most = 1;
+    for (uint32_t s = 0; s < check->plan->n_stages; s++) {
+        most = check->plan->stages[s].tensor > most ? check->plan->stages[s].tensor : most;
+    }
+    return most;
 }
 
 /* Which part of a replica a rank is: the same in all of its stages; 0 where it has none. */
 static inline uint32_t pst_check_part(const struct pst_check *check, uint32_t rank)
 {
     uint32_t first = check->rank_first[rank];
-    return pst_check_tensor(check) > 1 && first < check->rank_first[rank + 1]
-               ? pst_plan_part(&check->plan->stages[check->rank_stages[first]], rank)
-               : 0;
+    const struct pst_plan_stage *stage = first < check->rank_first[rank + 1]
+                                             ? &check->plan->stages[check->rank_stages[first]]
+                                             : NULL;
+    return stage != NULL && stage->tensor > 1 ? pst_plan_part(stage, rank) : 0;
 }
 
 static inline bool pst_check_is_pass(uint32_t op)

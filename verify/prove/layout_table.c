@@ -79,6 +79,22 @@ static void expect_layout(struct pst_split_walk *w, uint32_t i, uint32_t layout)
     }
 }
 
+void pst_split_degrees(struct pst_split_walk *w)
+{
+    for (uint32_t i = 0; i < w->op->n_in; i++) {
+        const struct pst_split_place *x = input_of(w, i);
+        if (x->degree == 0 || x->degree == w->parts ||
+            (x->layout == PST_LAYOUT_WHOLE && !x->no_bias)) {
+            continue;
+        }
+        pst_split_fault(w, x->layout == PST_LAYOUT_FANNED ? "SPLIT3" : "SPLIT2",
+                        "input %u, %s, is %s over %u parts, and read by %u; expected whole", i,
+                        w->whole->tensors[x->of].name,
+                        x->layout == PST_LAYOUT_WHOLE ? "without its bias" : layout_name(x->layout),
+                        x->degree, w->parts);
+    }
+}
+
 static bool same_sections(uint32_t n, const uint64_t *sections, uint32_t m, const uint64_t *others)
 {
     return n == m && memcmp(sections, others, n * sizeof *sections) == 0;
@@ -596,7 +612,7 @@ void pst_split_helper(struct pst_split_walk *w)
     }
     place = *input_of(w, 0);
     place.partial = false;
-    place.layout = w->op->kind == PST_OP_CONVERT && w->op->parts == w->parts
+    place.layout = w->op->kind == PST_OP_CONVERT && w->op->parts == w->parts && w->parts > 1
                        ? convert_from(w, &place)
                    : w->op->kind == PST_OP_RESHAPE ? reshaped_from(w, &place)
                    : w->op->kind == PST_OP_STRIDED ? ordered_from(w, &place)

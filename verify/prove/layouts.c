@@ -120,6 +120,7 @@ void pst_split_place(struct pst_split_walk *w, uint32_t tensor, struct pst_split
     const bool numbers =
         place.layout == PST_LAYOUT_NUMBERS || place.layout == PST_LAYOUT_ALL_NUMBERS;
     const uint32_t dtype = numbers ? w->whole->tensors[w->whole->loss].dtype : whole->dtype;
+    place.degree = w->op != NULL ? w->parts : 0;
     w->places[tensor] = place;
     if (!has_dims(local, local_dims(w, &place, dims), dims) || local->dtype != dtype ||
         (!bias && local->batched != whole->batched) ||
@@ -190,6 +191,19 @@ static bool covers_once(const struct pst_split_walk *w, const struct pst_paramet
            memcmp(local->dims, dims, whole->rank * sizeof *dims) == 0;
 }
 
+/* All operators that use it are of one degree: that of the parts of it. */
+static void enter_users(struct pst_split_walk *w, const struct pst_parameter *local)
+{
+    w->parts = pst_graph_parts(w->graph, local->users[0]);
+    for (uint32_t u = 1; u < local->n_users; u++) {
+        const uint32_t other = pst_graph_parts(w->graph, local->users[u]);
+        if (other != w->parts) {
+            pst_split_fault(w, "SPLIT4", "parameter %s is shared by %u parts, and by %u",
+                            local->name, w->parts, other);
+        }
+    }
+}
+
 static void check_params(struct pst_split_walk *w)
 {
     if (w->graph->n_params != w->whole->n_params) {
@@ -198,6 +212,7 @@ static void check_params(struct pst_split_walk *w)
     }
     for (uint32_t p = 0; p < w->graph->n_params; p++) {
         const struct pst_parameter *local = &w->graph->params[p], *whole = whole_param(w, p);
+        enter_users(w, local);
         if (whole != &w->whole->params[p] || !covers_once(w, local, whole)) {
             pst_split_fault(
                 w, "SPLIT4", "the parts do not cover each element of parameter %s once%s",
@@ -391,6 +406,22 @@ static void check_inputs(struct pst_split_walk *w)
     }
 }
 
+/* Each operator is one of the model's, or serves it, and has a degree. */
+static void check_owners(struct pst_split_walk *w)
+{
+    const struct pst_graph *graph = w->graph;
+    for (uint32_t v = 0; v < graph->n_ops && !w->wrong; v++) {
+        w->op = &graph->ops[v];
+        if (graph->op_of[v] >= w->whole->n_ops) {
+            pst_split_fault(w, "SPLIT1", "belongs to no operator of the whole model");
+        } else if (pst_graph_parts(graph, v) < 1 || pst_graph_parts(graph, v) > graph->parts) {
+            pst_split_fault(w, "SPLIT1", "is shared by %u parts; a replica has 1 to %u",
+                            pst_graph_parts(graph, v), graph->parts);
+        }
+    }
+    w->op = NULL;
+}
+
 void pst_check_layouts(struct pst_check *check)
 {
     const struct pst_graph *graph = check->graph;
@@ -403,16 +434,18 @@ void pst_check_layouts(struct pst_check *check)
     }
     found = pst_check_array(check, w.whole->n_ops, sizeof *found);
     w.places = pst_check_array(check, graph->n_tensors, sizeof *w.places);
+    check_owners(&w);
+    if (w.wrong) {
+        return;
+    }
     check_params(&w);
     check_inputs(&w);
     for (uint32_t v = 0; v < graph->n_ops && !w.wrong; v++) {
         const uint32_t of = graph->op_of[v];
         w.op = &graph->ops[v];
-        if (of >= w.whole->n_ops) {
-            pst_split_fault(&w, "SPLIT1", "belongs to no operator of the whole model");
-            return;
-        }
         w.of = &w.whole->ops[of];
+        w.parts = pst_graph_parts(graph, v);
+        pst_split_degrees(&w);
         if (strcmp(w.op->name, w.of->name) == 0) {
             check_part(&w, of, found);
         } else {

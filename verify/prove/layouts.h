@@ -37,6 +37,7 @@ enum pst_layout {
 struct pst_split_place {
     uint32_t of; /* tensor of the whole */
     uint32_t layout;
+    uint32_t degree;     /* how many parts it is over; 0: it is data, which all devices have */
     bool partial;        /* of an operator: each part makes a part of the gradients of its whole
                             parameters, which MERGE adds */
     uint64_t classes;    /* of an operator: rows of its table, or classes, that all parts have */
@@ -50,7 +51,7 @@ struct pst_split_place {
 struct pst_split_walk {
     struct pst_check *check;
     const struct pst_graph *graph, *whole;
-    uint32_t parts;
+    uint32_t parts;                 /* that share the operator that is judged */
     struct pst_split_place *places; /* [tensor of graph] */
     const struct pst_op *op, *of;   /* the operator that is judged, and what it is in the whole */
     bool wrong;                     /* a violation was added: nothing more is looked at */
@@ -66,8 +67,10 @@ uint64_t pst_split_columns(const struct pst_split_place *place);
 /* SPLIT1: the parameter is not that of the whole. NULL: there is none in either. */
 const struct pst_parameter *pst_split_param(struct pst_split_walk *w, uint32_t slot);
 
-/* layout_table.c: the layout of the result of an operator of the model; a conversion, or what else
+/* layout_table.c: what comes from operators of another degree is whole on both sides; the layout of
+   the result of an operator of the model; a conversion, or what else
    stands beside such operators. */
+void pst_split_degrees(struct pst_split_walk *w);
 void pst_split_way(struct pst_split_walk *w, struct pst_split_place *place);
 void pst_split_helper(struct pst_split_walk *w);
 

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Who meets inside passes. COMM4 on tensor parallelism: the parts of a replica have equal lists but
- * for the ranks with which they exchange rows, and in equal passes equal meetings, so that they
- * meet in one order. Of replicas that sum gradients there scatters.c proves it.
+ * for what they exchange with others, and for what waits, and in equal passes equal meetings, so
+ * that they meet in one order. Which transfers a list needs, and which waits, is told of each rank
+ * (COMM1, PASS3, LIVE). Of replicas that sum gradients in passes scatters.c proves the order.
  */
 #include "base/hash.h"
 #include "graph/split.h"
 #include "prove/internal.h"
-
-#include <string.h>
 
 bool pst_check_meets_replicas(const struct pst_check *check, const struct pst_instr *instr)
 {
@@ -75,11 +74,18 @@ void pst_check_find_meetings(struct pst_check *check)
 
 static bool are_equal(const struct pst_instr *a, const struct pst_instr *b)
 {
-    return a->op == b->op && a->payload == b->payload && a->stage == b->stage &&
-           a->microbatch == b->microbatch && a->node == b->node &&
-           a->first_sample == b->first_sample && a->n_samples == b->n_samples &&
-           a->n_waits == b->n_waits &&
-           (a->n_waits == 0 || memcmp(a->waits, b->waits, a->n_waits * sizeof *a->waits) == 0);
+    return a->op == b->op && a->stage == b->stage && a->microbatch == b->microbatch &&
+           a->node == b->node;
+}
+
+/* The first instruction from `i` on that is no end of a transfer. */
+static uint32_t next_own(const struct pst_plan_device *device, uint32_t i)
+{
+    while (i < device->n_instrs &&
+           (device->body[i].op == PST_I_SEND || device->body[i].op == PST_I_RECV)) {
+        i++;
+    }
+    return i;
 }
 
 /* Against the first part of the replica. */
@@ -87,13 +93,14 @@ static void check_list(struct pst_check *check, uint32_t rank, uint32_t first)
 {
     const struct pst_plan_device *a = &check->plan->devices[first];
     const struct pst_plan_device *b = &check->plan->devices[rank];
-    uint32_t i = 0;
+    uint32_t i = next_own(a, 0), j = next_own(b, 0);
     char text[64];
-    while (i < a->n_instrs && i < b->n_instrs && are_equal(&a->body[i], &b->body[i])) {
-        i++;
+    while (i < a->n_instrs && j < b->n_instrs && are_equal(&a->body[i], &b->body[j])) {
+        i = next_own(a, i + 1);
+        j = next_own(b, j + 1);
     }
-    if (i < a->n_instrs || i < b->n_instrs) {
-        pst_check_add(check, "COMM4", rank, i < b->n_instrs ? i : PST_NONE,
+    if (i < a->n_instrs || j < b->n_instrs) {
+        pst_check_add(check, "COMM4", rank, j < b->n_instrs ? j : PST_NONE,
                       "its list is not that of device %u, which is the first part of the same "
                       "replica and has %s at %u",
                       first,
@@ -113,7 +120,8 @@ static uint32_t first_part(const struct pst_check *check, uint32_t rank)
 
 void pst_check_parts(struct pst_check *check)
 {
-    for (uint32_t d = 0; pst_check_tensor(check) > 1 && d < check->plan->n_devices; d++) {
+    const bool parts = pst_check_tensor(check) > 1;
+    for (uint32_t d = 0; parts && d < check->plan->n_devices; d++) {
         check_list(check, d, first_part(check, d));
     }
 }
@@ -121,13 +129,16 @@ void pst_check_parts(struct pst_check *check)
 uint64_t pst_check_meetings_within(const struct pst_check *check, const struct pst_program *program)
 {
     uint64_t digest = PST_FNV1A;
+    uint32_t n_own = 0; /* instructions so far that are no ends of transfers */
     for (uint32_t i = 0; i < program->n_instrs; i++) {
         const struct pst_program_instr *list = &program->lists[i];
+        const uint8_t op = program->instrs[i].op;
+        n_own += op != PST_I_SEND && op != PST_I_RECV;
         for (uint32_t c = list->first_call; c < list->first_call + list->n_calls; c++) {
             const struct pst_program_call *call = &program->calls[c];
             if (call->kind == PST_C_KERNEL &&
                 pst_op_meets(&check->graph->ops[call->op], call->pass)) {
-                digest = pst_fnv1a(pst_fnv1a(digest, i), call->op);
+                digest = pst_fnv1a(pst_fnv1a(digest, n_own), call->op);
                 digest = pst_fnv1a(pst_fnv1a(digest, call->pass), call->samples);
             }
         }
@@ -137,7 +148,8 @@ uint64_t pst_check_meetings_within(const struct pst_check *check, const struct p
 
 void pst_check_within(struct pst_check *check, const uint64_t *meetings)
 {
-    for (uint32_t d = 0; pst_check_tensor(check) > 1 && d < check->plan->n_devices; d++) {
+    const bool parts = pst_check_tensor(check) > 1;
+    for (uint32_t d = 0; parts && d < check->plan->n_devices; d++) {
         uint32_t first = first_part(check, d);
         if (meetings[d] != meetings[first]) {
             pst_check_add(check, "COMM4", d, PST_NONE,

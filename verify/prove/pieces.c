@@ -111,10 +111,12 @@ void pst_check_cuts(struct pst_check *check)
 
 /* --- the norm ----------------------------------------------------------------------------------*/
 
-/* A whole parameter is counted by the first part, a split one by each. */
+/* A whole parameter is counted by the first part, a split one by each of its own, which form one
+   where a rank stands for them all. */
 static uint32_t counting_parts(const struct pst_check *check, uint32_t parameter)
 {
-    return pst_is_split(&check->graph->params[parameter]) ? pst_check_tensor(check) : 1;
+    const struct pst_parameter *of = &check->graph->params[parameter];
+    return pst_is_split(of) && pst_check_tensor(check) > 1 ? of->box.parts : 1;
 }
 
 /* An aligned part of the binary tree over the blocks of its parameter, all of it in the piece of

@@ -30,15 +30,23 @@ void pst_walk_scatters_begin(struct pst_walk *walk)
 
 /* --- posts and waits --------------------------------------------------------------------------*/
 
-/* The lane of such meetings has room for so many. */
+/* The lane of such meetings has room for so many gathers, and one sum. */
 static void open_meeting(struct pst_walk *walk)
 {
-    const uint32_t most = pst_gathers_open(walk->check->plan);
-    if (walk->n_open == most) {
-        pst_walk_fault(walk, "COMM4", "more than %u meetings of replicas are open at once", most);
-        return;
+    const struct pst_program_call *calls = walk->program->calls;
+    const bool sums = calls[walk->call].kind == PST_C_SCATTER;
+    const uint32_t most = sums ? 1 : pst_gathers_open(walk->check->plan) - 1;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < walk->n_open; i++) {
+        n += calls[walk->open[i]].kind == calls[walk->call].kind;
     }
-    walk->open[walk->n_open++] = walk->call;
+    if (n >= most) {
+        pst_walk_fault(walk, "COMM4", "more than %u %s%s of replicas %s open at once", most,
+                       sums ? "sum" : "gather", most == 1 ? "" : "s", most == 1 ? "is" : "are");
+    }
+    if (walk->n_open < pst_gathers_open(walk->check->plan)) { /* else its WAIT is told of, too */
+        walk->open[walk->n_open++] = walk->call;
+    }
 }
 
 /* The buffers of a meeting belong to it from now on. They are in a row. */

@@ -2,8 +2,9 @@
  *
  * PASS3, COMM1, COMM2: what crosses a stage boundary. Both stages cut the samples of a step into
  * slices, one for each micro-batch and replica; where two slices overlap, those samples go from one
- * to the other, each part to the same part: through the memory of a rank that holds both, else by
- * one SEND and one RECV.
+ * to the other, to each part of the receiver: through the memory of a rank that holds both, else by
+ * one SEND and one RECV. It comes from the same part, or where the two have different numbers of
+ * parts, each of which has all of it, from the part that is as far along among them.
  */
 #include "prove/internal.h"
 
@@ -17,8 +18,15 @@ struct end {
 
 struct overlap {
     uint32_t first, n;
-    struct end from, to; /* along the activations */
+    struct end from, to; /* along what moves */
 };
+
+/* How many parts receive each overlap of an edge. */
+static uint32_t n_receivers(const struct pst_check *check, uint32_t e, bool act)
+{
+    const struct pst_plan_edge *edge = &check->plan->edges[e];
+    return check->plan->stages[act ? edge->to : edge->from].tensor;
+}
 
 /* How many overlaps of the edge begin at samples 1 ... sample. */
 static uint64_t overlap_index(const struct pst_check_cut *cut, uint32_t sample)
@@ -39,17 +47,19 @@ static struct end transfer_end(const struct pst_check *check, uint32_t stage, ui
     return (struct end){stage, n == 1 ? slice : slice / n, place, s->ranks[place]};
 }
 
-/* A part of the overlap that begins at `first`, or that holds it. */
-static struct overlap overlap_at(const struct pst_check *check, uint32_t e, uint32_t first,
-                                 uint32_t part)
+/* Returns the samples that a part receives of the overlap that begins at `first`, or holds it. */
+static struct overlap overlap_at(const struct pst_check *check, uint32_t e, bool act,
+                                 uint32_t first, uint32_t part)
 {
     const struct pst_plan_edge *edge = &check->plan->edges[e];
     const struct pst_check_cut *cut = &check->cuts[e];
     uint32_t slice_a = first / cut->a, slice_b = cut->b == cut->a ? slice_a : first / cut->b;
     uint64_t end_a = (slice_a + 1ull) * cut->a, end_b = (slice_b + 1ull) * cut->b;
-    return (struct overlap){first, (uint32_t)((end_a < end_b ? end_a : end_b) - first),
-                            transfer_end(check, edge->from, slice_a, part),
-                            transfer_end(check, edge->to, slice_b, part)};
+    uint32_t sender = part * n_receivers(check, e, !act) / n_receivers(check, e, act);
+    struct end a = transfer_end(check, edge->from, slice_a, act ? sender : part);
+    struct end b = transfer_end(check, edge->to, slice_b, act ? part : sender);
+    return (struct overlap){first, (uint32_t)((end_a < end_b ? end_a : end_b) - first), act ? a : b,
+                            act ? b : a};
 }
 
 static void make_cut(const struct pst_check *check, const struct pst_plan_edge *edge,
@@ -74,22 +84,35 @@ static void make_table(struct pst_check *check)
         }
         make_cut(check, edge, &check->cuts[e]);
         check->edge_base[e + 1] =
-            check->edge_base[e] + 2 * check->cuts[e].n_overlaps * pst_check_tensor(check);
+            check->edge_base[e] + check->cuts[e].n_overlaps *
+                                      (n_receivers(check, e, true) + n_receivers(check, e, false));
     }
     uint64_t n = check->edge_base[plan->n_edges];
     check->transfers = pst_check_array(check, n + 1, sizeof *check->transfers);
     memset(check->transfers, 0xFF, n * sizeof *check->transfers);
 }
 
-/* The part of a transfer is that of the rank at either end. */
+/* The part that receives; 0 where that rank does not hold the stage. */
+static uint32_t receiver_of(const struct pst_check *check, uint32_t rank,
+                            const struct pst_instr *instr)
+{
+    const struct pst_plan_edge *edge = &check->plan->edges[instr->stage];
+    const struct pst_plan_stage *stage =
+        &check->plan->stages[instr->payload == PST_PAYLOAD_ACT ? edge->to : edge->from];
+    uint32_t receiver = instr->op == PST_I_SEND ? instr->peer : rank;
+    uint32_t place = stage->tensor > 1 ? pst_plan_place(stage, receiver) : 0;
+    return place != PST_NONE ? place % stage->tensor : 0;
+}
+
 static uint64_t transfer_index(const struct pst_check *check, uint32_t rank,
                                const struct pst_instr *instr)
 {
     const struct pst_check_cut *cut = &check->cuts[instr->stage];
-    uint64_t overlap = (instr->payload == PST_PAYLOAD_GRAD ? cut->n_overlaps : 0) +
-                       overlap_index(cut, instr->first_sample);
-    return check->edge_base[instr->stage] + overlap * pst_check_tensor(check) +
-           pst_check_part(check, rank);
+    bool act = instr->payload == PST_PAYLOAD_ACT;
+    uint64_t before = act ? 0 : cut->n_overlaps * n_receivers(check, instr->stage, true);
+    return check->edge_base[instr->stage] + before +
+           overlap_index(cut, instr->first_sample) * n_receivers(check, instr->stage, act) +
+           receiver_of(check, rank, instr);
 }
 
 /* COMM1: is this transfer one that the plan needs at this end? Then where it goes in the table. */
@@ -105,11 +128,11 @@ static struct pst_check_transfer *expect_transfer(struct pst_check *check, uint3
         return pst_check_guest_transfer(check, rank, at, instr);
     }
     const struct pst_check_cut *cut = &check->cuts[instr->stage];
-    struct overlap overlap =
-        overlap_at(check, instr->stage, instr->first_sample, pst_check_part(check, rank));
     bool act = instr->payload == PST_PAYLOAD_ACT, send = instr->op == PST_I_SEND;
-    const struct end *self = act == send ? &overlap.from : &overlap.to;
-    const struct end *peer = act == send ? &overlap.to : &overlap.from;
+    struct overlap overlap =
+        overlap_at(check, instr->stage, act, instr->first_sample, receiver_of(check, rank, instr));
+    const struct end *self = send ? &overlap.from : &overlap.to;
+    const struct end *peer = send ? &overlap.to : &overlap.from;
     bool starts = instr->first_sample % cut->a == 0 || instr->first_sample % cut->b == 0;
     if ((act || check->edge_grad[instr->stage]) && starts && instr->n_samples == overlap.n &&
         self->rank == rank && peer->rank == instr->peer && self->rank != peer->rank) {
@@ -231,35 +254,41 @@ static void check_flow(struct pst_check *check, const struct flow *flow,
     }
 }
 
-static void check_overlap(struct pst_check *check, uint32_t e, const struct overlap *o,
-                          const struct pst_check_transfer *act,
-                          const struct pst_check_transfer *grad)
+static void check_overlap(struct pst_check *check, uint32_t e, bool act, const struct overlap *o,
+                          const struct pst_check_transfer *transfer)
 {
     const struct pst_pass_row *from =
         pst_check_row(check, o->from.stage, o->from.microbatch, o->from.place);
     const struct pst_pass_row *to =
         pst_check_row(check, o->to.stage, o->to.microbatch, o->to.place);
-    check_flow(check,
-               &(struct flow){&o->from, &o->to, from->f, to->f, e, o->first, o->n, "activations"},
-               act);
-    if (check->edge_grad[e]) {
-        check_flow(check,
-                   &(struct flow){&o->to, &o->from, to->b, from->b, e, o->first, o->n, "gradients"},
-                   grad);
+    const struct flow flow = {
+        &o->from, &o->to, act ? from->f : from->b,          act ? to->f : to->b, e,
+        o->first, o->n,   act ? "activations" : "gradients"};
+    if (act || check->edge_grad[e]) {
+        check_flow(check, &flow, transfer);
     }
+}
+
+/* Returns how many samples it has, from the first on. */
+static uint32_t check_receivers(struct pst_check *check, uint32_t e, bool act, uint32_t first,
+                                const struct pst_check_transfer **transfers)
+{
+    struct overlap o = {0};
+    for (uint32_t part = 0; part < n_receivers(check, e, act); part++) {
+        o = overlap_at(check, e, act, first, part);
+        check_overlap(check, e, act, &o, (*transfers)++);
+    }
+    return o.n;
 }
 
 static void check_edge(struct pst_check *check, uint32_t e)
 {
-    const uint32_t n_parts = pst_check_tensor(check);
     const struct pst_check_transfer *act = &check->transfers[check->edge_base[e]];
-    const struct pst_check_transfer *grad = act + check->cuts[e].n_overlaps * n_parts;
-    struct overlap o;
-    for (uint32_t first = 0; first < check->plan->batch; first += o.n) {
-        for (uint32_t part = 0; part < n_parts; part++) {
-            o = overlap_at(check, e, first, part);
-            check_overlap(check, e, &o, act++, grad++);
-        }
+    const struct pst_check_transfer *grad =
+        act + check->cuts[e].n_overlaps * n_receivers(check, e, true);
+    for (uint32_t first = 0; first < check->plan->batch;) {
+        check_receivers(check, e, true, first, &act);
+        first += check_receivers(check, e, false, first, &grad);
     }
 }
 

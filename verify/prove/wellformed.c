@@ -51,18 +51,44 @@ static void check_counts(struct pst_check *check)
     }
 }
 
+/* How many parts share the operators of a stage; 0: not all of them are shared by as many. */
+static uint32_t degree_of(const struct pst_check *check, const struct pst_plan_stage *stage)
+{
+    const struct pst_graph *graph = check->graph;
+    uint32_t degree = 0;
+    for (uint32_t n = 0; n < stage->n_nodes; n++) {
+        uint32_t node = stage->nodes[n];
+        if (node >= graph->n_ops) {
+            continue; /* told below */
+        }
+        if (degree != 0 && pst_graph_parts(graph, node) != degree) {
+            return 0;
+        }
+        degree = pst_graph_parts(graph, node);
+    }
+    return degree != 0 ? degree : graph->parts;
+}
+
 /* A plan of ranks, or one of groups, each of which stands for the parts of a replica. */
 static void check_tensor(struct pst_check *check)
 {
     const struct pst_plan *plan = check->plan;
-    const uint32_t parts = check->graph->parts > 1 ? check->graph->parts : 1;
+    bool groups = true;
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        groups = groups && plan->stages[s].tensor == 1;
+    }
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         const struct pst_plan_stage *stage = &plan->stages[s];
-        if ((stage->tensor != 1 && stage->tensor != parts) ||
-            stage->tensor != plan->stages[0].tensor || stage->n_ranks % stage->tensor != 0) {
+        const uint32_t parts = degree_of(check, stage);
+        if (parts == 0) {
             pst_check_add(check, "FORM1", PST_NONE, PST_NONE,
-                          "stage %u: %u devices in replicas of %u; a replica is one device, or the "
-                          "%u parts of the model, the same for all stages",
+                          "stage %u: its operators are shared by unlike numbers of devices", s);
+            return;
+        }
+        if (stage->tensor != (groups ? 1 : parts) || stage->n_ranks % stage->tensor != 0) {
+            pst_check_add(check, "FORM1", PST_NONE, PST_NONE,
+                          "stage %u: %u devices in replicas of %u; a replica is one device, in all "
+                          "stages, or the %u parts of its operators",
                           s, stage->n_ranks, stage->tensor, parts);
             return;
         }
@@ -107,6 +133,31 @@ static void check_stage(struct pst_check *check, uint32_t s)
         pst_check_add(check, "FORM1", PST_NONE, PST_NONE,
                       "stage %u: %u micro-batches of %u samples; at most %u of at least 1", s,
                       stage->n_microbatches, stage->microbatch_size, MAX_MICROBATCHES);
+    }
+}
+
+/* The parts of a replica are devices in a row, and a device is the same part in all its stages.
+   Where all replicas are of one size, they begin at multiples of it: a device's number says which
+   part it is. */
+static void check_rows(struct pst_check *check)
+{
+    const struct pst_plan *plan = check->plan;
+    uint64_t *met = pst_check_array(check, plan->n_devices, sizeof *met);
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        const struct pst_plan_stage *stage = &plan->stages[s];
+        for (uint32_t r = 0; r < stage->n_ranks; r++) {
+            const uint32_t part = r % stage->tensor, rank = stage->ranks[r];
+            const uint64_t seat = (uint64_t)stage->tensor << 32 | part;
+            if (rank != stage->ranks[r - part] + part || (met[rank] != 0 && met[rank] != seat) ||
+                (check->graph->degree_of == NULL && rank % stage->tensor != part)) {
+                pst_check_add(check, "FORM1", rank, PST_NONE,
+                              "it is part %u of %u of stage %u; the parts of a replica are devices "
+                              "in a row, and the same ones in all their stages",
+                              part, stage->tensor, s);
+                return;
+            }
+            met[rank] = seat;
+        }
     }
 }
 
@@ -399,7 +450,7 @@ void pst_check_form(struct pst_check *check)
         check_stage(check, s);
     }
     check_edges_and_ties(check);
-    if (check->report->n_violations > 0) {
+    if (check->report->n_violations > 0 || !pst_check_is_clean(check, check_rows)) {
         return;
     }
     for (uint32_t s = 0; s < plan->n_stages; s++) {

@@ -10,7 +10,7 @@
 #include "graph/cost.h"
 #include "plan/pass_rows.h"
 
-/* What passes of a stage that offloads do. */
+/* The calls and copies in passes of a stage that offloads. */
 struct pst_sim_offload {
     struct pst_stage_rows rows;
     uint64_t *call_ns[PST_I_BW + 1]; /* of each call, slice by slice */

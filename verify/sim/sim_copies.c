@@ -84,14 +84,15 @@ static void take_waits(const struct pst_sim *sim, const struct pst_sim_rank *sta
     }
 }
 
-/* What has waited for this pass is summed at its end. */
+/* A pass sums at its end what has waited for it. */
 uint64_t pst_sim_run_pass(struct pst_sim *sim, struct pst_sim_rank *state, uint32_t at)
 {
     const struct pst_instr *instr = &state->list[at];
     const struct pst_sim_stage *stage = &sim->durations.stages[instr->stage];
     const uint32_t n_sums = pst_sim_sums(&sim->durations, instr);
-    struct pst_pass_walk walk = {.serial = sim->durations.cost->side_by_side > 0,
-                                 .call_end = state->call_end};
+    struct pst_pass_walk walk = {
+        .serial = pst_cost_meets_alone(sim->durations.cost, sim->plan->n_devices),
+        .call_end = state->call_end};
     const struct pst_stage_rows *rows;
     uint64_t end;
 

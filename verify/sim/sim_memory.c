@@ -160,7 +160,7 @@ static uint64_t *time_calls(const struct pst_sim_record *record, uint32_t rank, 
                             const struct pst_program_call *calls, uint32_t n)
 {
     uint64_t *at = pst_alloc((size_t)n + 1, sizeof *at), *end = pst_alloc(n, sizeof *end);
-    const bool serial = record->cost->side_by_side > 0;
+    const bool serial = pst_cost_meets_alone(record->cost, record->plan->n_devices);
     uint64_t now = 0, lane_free = 0;
 
     for (uint32_t c = 0; c < n; c++) {

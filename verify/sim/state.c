@@ -101,7 +101,7 @@ static void init_nodes(struct pst_sim *sim)
 static void init_cores(struct pst_sim *sim)
 {
     sim->n_cores = sim->durations.cost->side_by_side;
-    if (sim->n_cores > 0 && sim->n_cores < sim->plan->n_devices) {
+    if (pst_cost_shares_cores(sim->durations.cost, sim->plan->n_devices)) {
         sim->core_free = pst_arena_array(&sim->arena, sim->n_cores, sizeof *sim->core_free);
     }
 }

@@ -8,6 +8,8 @@
 #include <stdatomic.h>
 
 #include "exec/record.h"
+#include "loop/emulate.h"
+#include "sim/sim.h"
 #include "graph/split.h"
 
 #include "unit/exec/split_real.h"
@@ -34,17 +36,31 @@ static void hold_run(void *context, uint64_t whole, uint64_t own, uint64_t n)
     }
 }
 
+/* Which part of its replica a rank is. */
+static uint32_t part_of(const struct real *split, uint32_t rank)
+{
+    uint32_t group_of[MOST_RANKS], part = 0;
+
+    pst_plan_groups(split->plan, group_of);
+    while (rank > part && group_of[rank - part - 1] == group_of[rank]) {
+        part++;
+    }
+    return part;
+}
+
 /* All replicas of a part together keep its weights: each has a piece of them. */
 static void hold_pieces(struct real *split, uint32_t parameter, float *values,
                         struct holding *holding)
 {
     const struct pst_parameter *own = &split->graph->params[parameter];
-    const uint32_t n_parts = split->graph->parts;
+    const uint32_t n_parts = pst_graph_parts(split->graph, own->users[0]);
 
     for (uint32_t part = 0; part < n_parts; part++) {
         memset(values, 0xFF, own->elems * sizeof *values);
-        for (uint32_t r = part; r < split->n_ranks; r += n_parts) {
-            pst_exec_get_copy(split->exec, parameter, r, values); /* if it is of its stage */
+        for (uint32_t r = 0; r < split->n_ranks; r++) {
+            if (part_of(split, r) == part) {
+                pst_exec_get_copy(split->exec, parameter, r, values); /* if it is of its stage */
+            }
         }
         pst_box_runs(own, part, hold_run, holding);
     }
@@ -65,7 +81,7 @@ static void hold_parameter(struct real *split, struct real *whole, uint32_t para
         hold_pieces(split, parameter, values, &holding);
     }
     for (uint32_t r = 0; r < split->n_ranks && split->plan->zero < 3; r++) {
-        const uint32_t part = r % split->graph->parts;
+        const uint32_t part = part_of(split, r);
 
         if (pst_exec_get_copy(split->exec, parameter, r, values) != PST_OK) {
             continue; /* of another stage */
@@ -173,6 +189,7 @@ static void check(const char *model, const char *settings, const struct layout *
 
 /* Two pairs of fan and sum a block; the embedding is tied to the head. */
 static const char gpt[] = "layers=2 dim=16 heads=4 context=8 vocab=7";
+static const char untied[] = "layers=2 dim=16 heads=4 context=8 vocab=8 tied=false";
 
 TEST(one_stage)
 {
@@ -228,11 +245,54 @@ TEST(bf16)
     type.off = 1e-5;
 }
 
+/* Stages of unlike numbers of parts; ties are of equal ones. */
+TEST(degrees)
+{
+    static const uint16_t cases[][4] = {{1, 2}, {2, 1}, {1, 4}, {4, 1}, {4, 2}, {2, 4}};
+    static const uint16_t middle[] = {2, 4, 2}, four[] = {1, 4, 2, 2}, ties[] = {2, 1, 4, 2};
+
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        split_degrees = cases[i];
+        check("gpt", untied, &(struct layout){2, {0, 1}, ORDER_1F1B, false, {0}}, 4, 0.5);
+        check("gpt", untied, &(struct layout){2, {0, 1}, ORDER_GPIPE, true, {0}}, 4, 0);
+    }
+    split_degrees = middle;
+    check("gpt", untied, &(struct layout){3, {0, 1, 2}, ORDER_SPLIT, true, {0}}, 4, 0.5);
+    check("llama", "layers=2 dim=32 heads=4 kv_heads=2 context=8 vocab=8 ff=24",
+          &(struct layout){3, {0, 1, 2}, ORDER_1F1B, false, {0}}, 4, 0.5);
+    split_degrees = four;
+    check("gpt", untied, &(struct layout){4, {0, 1, 2, 3}, ORDER_1F1B, false, {0}}, 4, 0);
+    split_degrees = ties;
+    check("gpt", gpt, &(struct layout){4, {0, 1, 2, 3}, ORDER_1F1B, false, {0}}, 4, 0.5);
+    split_degrees = NULL;
+}
+
+/* Each replica of the wide stage updates a piece of what its part has. */
+TEST(degrees_and_replicas)
+{
+    static const uint16_t narrow[] = {2, 1}, wide[] = {1, 4};
+
+    for (real_cuts = 0; real_cuts <= 3; real_cuts++) {
+        split_degrees = narrow;
+        check("gpt", untied, &(struct layout){2, {0}, ORDER_1F1B, false, {2, 2}}, 2, 0.5);
+        check("gpt", untied, &(struct layout){2, {0}, ORDER_GPIPE, false, {1, 2}}, 2, 0);
+        split_degrees = wide;
+        check("gpt", untied, &(struct layout){2, {0}, ORDER_GPIPE, true, {1, 2}}, 4, 0.5);
+    }
+    real_cuts = 0;
+    split_degrees = NULL;
+}
+
 /* Passes of two batches at once, with sums of gradients under way beside those of parts. */
 TEST(delayed)
 {
     check("gpt", gpt, &(struct layout){2, {0, 1}, ORDER_2BW, false, {0}}, 2, 0);
     check("gpt", gpt, &(struct layout){2, {0}, ORDER_2BW, false, {2, 2}}, 2, 0.3);
+    split_degrees = (const uint16_t[]){1, 4};
+    check("gpt", untied, &(struct layout){2, {0, 1}, ORDER_2BW, false, {0}}, 4, 0);
+    split_degrees = (const uint16_t[]){4, 2};
+    check("gpt", untied, &(struct layout){2, {0, 1}, ORDER_2BW, false, {0}}, 4, 0.3);
+    split_degrees = NULL;
 }
 
 /* --- who is missing --------------------------------------------------------------------------- */
@@ -428,4 +488,100 @@ TEST(emulated)
     real_eval(&real);
     real_check_peaks(&real);
     pst_recorder_destroy(config.recorder);
+}
+
+/* --- time, where degrees differ --------------------------------------------------------------- */
+
+struct foretold {
+    uint64_t *start[MOST_RANKS], *end[MOST_RANKS];
+    uint64_t begin_ns, last_ns; /* of the recorded step */
+    uint32_t n;                 /* passes and updates that were compared */
+};
+
+static void find_begin(void *context, const struct pst_recorded *recorded)
+{
+    struct foretold *foretold = context;
+    const bool first = recorded->rank == 0 && recorded->at == 0;
+
+    foretold->begin_ns = first ? recorded->start_ns : foretold->begin_ns;
+}
+
+/* Parts that begin a pass together wait in it: it is where it ends that counts. */
+static void hold_end(void *context, const struct pst_recorded *recorded)
+{
+    struct foretold *foretold = context;
+    const uint64_t end = recorded->end_ns - foretold->begin_ns;
+    const uint64_t expected = foretold->end[recorded->rank][recorded->at];
+
+    if (recorded->instr->op > PST_I_R && recorded->instr->op != PST_I_STEP) {
+        return;
+    }
+    foretold->last_ns = end > foretold->last_ns ? end : foretold->last_ns;
+    if (off_by((double)end, (double)expected) > 2e-3) {
+        fail_msg("rank %u at %u: %s ends at %llu ns, not at %llu", recorded->rank, recorded->at,
+                 pst_instr_name(recorded->instr->op), (unsigned long long)end,
+                 (unsigned long long)expected);
+    }
+    foretold->n++;
+}
+
+/* Emulated devices take the time that the simulator foretells, and the memory of their programs. */
+static void take_foretold_time(const struct layout *layout, const uint16_t *degrees)
+{
+    const struct pst_update update = {.optimizer = PST_MOMENTUM, .lr = 0.1f, .step = 1};
+    FINISHED_BY(real_destroy) struct real real;
+    struct foretold foretold = {0};
+    struct pst_session session = {0};
+    struct pst_emulation emulation;
+    struct pst_exec_config config;
+    struct pst_error err = {0};
+    uint64_t step_ns = 0;
+
+    split_device = "emulated";
+    split_degrees = degrees;
+    split_plan(&real, "gpt", untied, PST_F32, layout, BATCH, 4, 0.5, &config);
+    split_device = "cpu";
+    split_degrees = NULL;
+    session.device_ops = real.device_ops;
+    session.graph = real.graph;
+    session.cost = real.cost;
+    session.planned.plan = real.plan;
+    pst_emulation_init(&emulation, &session, 1);
+    for (uint32_t r = 0; r < real.n_ranks; r++) {
+        foretold.start[r] = calloc(real.plan->devices[r].n_instrs, sizeof(uint64_t));
+        foretold.end[r] = calloc(real.plan->devices[r].n_instrs, sizeof(uint64_t));
+    }
+    MUST(pst_sim_run(real.plan, real.graph, &real.cost, foretold.start, foretold.end, &step_ns,
+                     &err));
+    config.device_config.times = &emulation.device;
+    config.links = &emulation.links;
+    config.recorder = pst_recorder_create(real.graph, real.plan, config.programs, 1);
+    MUST(pst_exec_create(&config, &real.exec, &err));
+    real_data(&real, CLASSES);
+    real_step(&real, &update);
+    pst_recorder_each(config.recorder, find_begin, &foretold);
+    pst_recorder_each(config.recorder, hold_end, &foretold);
+    assert_true(foretold.n > 4 * real.n_ranks);
+    assert_true(off_by((double)foretold.last_ns, (double)step_ns) < 2e-3);
+    real_eval(&real);
+    real_check_peaks(&real);
+    pst_recorder_destroy(config.recorder);
+    for (uint32_t r = 0; r < real.n_ranks; r++) {
+        free(foretold.start[r]);
+        free(foretold.end[r]);
+    }
+}
+
+TEST(foretold_times_of_degrees)
+{
+    const struct layout two = {2, {0, 1}, ORDER_1F1B, false, {0}};
+    const struct layout three = {3, {0, 1, 2}, ORDER_SPLIT, true, {0}};
+    const struct layout wide = {2, {0}, ORDER_GPIPE, true, {1, 2}};
+
+    take_foretold_time(&two, (const uint16_t[]){1, 4});
+    take_foretold_time(&two, (const uint16_t[]){4, 1});
+    take_foretold_time(&two, (const uint16_t[]){4, 2});
+    take_foretold_time(&two, (const uint16_t[]){2, 4});
+    take_foretold_time(&three, (const uint16_t[]){2, 4, 1});
+    take_foretold_time(&wide, (const uint16_t[]){1, 4});
 }

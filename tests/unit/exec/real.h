@@ -214,7 +214,21 @@ static inline void lower_step(struct real *real, const struct layout *layout)
     }
 }
 
-/* Equal numbers of operators per stage, as far as that goes. */
+/* Equal numbers of operators per stage, as far as that goes; of the whole model's where degrees
+   differ. */
+static inline uint32_t real_cut(const struct pst_graph *graph, uint32_t s, uint32_t n_stages)
+{
+    uint32_t v = 0;
+
+    if (graph->degree_of == NULL) {
+        return graph->n_ops * s / n_stages;
+    }
+    while (v < graph->n_ops && graph->op_of[v] < graph->whole->n_ops * s / n_stages) {
+        v++;
+    }
+    return v;
+}
+
 static inline void real_plan(struct real *real, const struct layout *layout, uint32_t slots,
                              bool barrier)
 {
@@ -234,7 +248,8 @@ static inline void real_plan(struct real *real, const struct layout *layout, uin
         nodes[v] = v;
     }
     for (uint32_t s = 0; s < layout->n_stages; s++) {
-        uint32_t begin = n * s / layout->n_stages, end = n * (s + 1) / layout->n_stages;
+        uint32_t begin = real_cut(real->graph, s, layout->n_stages);
+        uint32_t end = real_cut(real->graph, s + 1, layout->n_stages);
 
         for (uint32_t r = 0; r < width_of(layout, s); r++) {
             ranks[r] = first_rank(layout, s) + r;

@@ -15,8 +15,30 @@ static const struct pst_transport_ops *split_transport;
 /* "emulated": the caller sets times and links. */
 static const char *split_device = "cpu";
 
+/* [stage] of each; NULL: `parts` for all. */
+static const uint16_t *split_degrees;
+
+static inline void split_graph(struct real *real, struct pst_graph *whole, uint32_t n_stages,
+                               uint32_t parts)
+{
+    struct pst_division how = {.parts = parts};
+    struct pst_error err = {0};
+    uint16_t *degree_of = calloc(whole->n_ops, sizeof *degree_of);
+
+    for (uint32_t s = 0; split_degrees != NULL && s < n_stages; s++) {
+        const uint32_t begin = whole->n_ops * s / n_stages, end = whole->n_ops * (s + 1) / n_stages;
+
+        for (uint32_t v = begin; v < end; v++) {
+            degree_of[v] = split_degrees[s];
+        }
+        how.degree_of = degree_of;
+    }
+    MUST(pst_graph_split(whole, &how, &real->graph, &err));
+    free(degree_of);
+}
+
 /* From groups, which are planned, to their parts. */
-static inline void split_expand(struct real *real, uint32_t parts)
+static inline void split_expand(struct real *real)
 {
     struct pst_plan *groups[2] = {real->plan, real->eval_plan};
     struct pst_error err = {0};
@@ -25,11 +47,11 @@ static inline void split_expand(struct real *real, uint32_t parts)
         pst_program_destroy(real->programs[r]);
         pst_program_destroy(real->eval_programs[r]);
     }
-    pst_plan_expand(groups[0], parts, &real->plan);
-    pst_plan_expand(groups[1], parts, &real->eval_plan);
+    pst_plan_expand(groups[0], real->graph, &real->plan);
+    pst_plan_expand(groups[1], real->graph, &real->eval_plan);
     pst_plan_destroy(groups[0]);
     pst_plan_destroy(groups[1]);
-    real->n_ranks *= parts;
+    real->n_ranks = real->plan->n_devices;
     assert_true(real->n_ranks <= MOST_RANKS);
     for (uint32_t r = 0; r < real->n_ranks; r++) {
         MUST(pst_program_create(real->plan, real->graph, &real->cost, r, &real->programs[r], &err));
@@ -49,8 +71,7 @@ static inline void split_plan(struct real *real, const char *model, const char *
 
     memset(real, 0, sizeof *real);
     real->cluster = real_cluster;
-    MUST(pst_graph_split(make_model(model, settings, dtype), &(struct pst_division){.parts = parts},
-                         &real->graph, &err));
+    split_graph(real, make_model(model, settings, dtype), layout->n_stages, parts);
     real->device_ops = load_device(split_device);
     if (real_watch != NULL) {
         real->device_ops = real_watch(real->device_ops);
@@ -62,7 +83,7 @@ static inline void split_plan(struct real *real, const char *model, const char *
                                          .workspace = real_workspace,
                                          .workspace_context = real};
     real_plan(real, layout, 1, layout->order < ORDER_2BW || clip > 0);
-    split_expand(real, parts);
+    split_expand(real);
     *ret_config = (struct pst_exec_config){
         .graph = real->graph,
         .plan = real->plan,

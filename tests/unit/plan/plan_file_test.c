@@ -278,7 +278,7 @@ static char *text_of_parts(struct rig *rig, uint32_t zero)
     rig_plan(rig, &shape);
     rig->graph->parts = 4;
     groups = rig->plan;
-    pst_plan_expand(groups, 4, &rig->plan);
+    pst_plan_expand(groups, rig->graph, &rig->plan);
     pst_plan_destroy(groups);
     rig->plan->zero = zero;
     rig->plan->prefetch = zero == 2;

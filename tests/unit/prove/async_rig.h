@@ -12,6 +12,7 @@ struct async_shape {
     uint32_t p, m;
     uint32_t size; /* of a micro-batch */
     bool barrier, recompute, replicas, offload, zero;
+    const uint32_t *ends; /* as a rig_shape's */
 };
 
 struct async_orders {
@@ -100,7 +101,8 @@ static inline bool async_plan(struct rig *rig, const struct async_shape *shape)
                             .offload = shape->offload,
                             .no_barrier = !shape->barrier,
                             .replicas = shape->replicas,
-                            .zero = shape->zero};
+                            .zero = shape->zero,
+                            .ends = shape->ends};
     struct async_orders orders;
     struct pst_error err = {0};
     rig_cut(rig, &cut);

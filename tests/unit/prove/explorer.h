@@ -49,7 +49,6 @@ struct explorer {
     const struct pst_plan *plan;
     const struct pst_graph *graph;
     uint32_t capacity, n_ranks;
-    uint32_t n_parts; /* of a replica: ranks in a row from a multiple of it on */
     bool ordered, async_reductions;
     struct xp_instr instrs[XP_RANKS][XP_INSTRS];
     uint32_t n_instrs[XP_RANKS];
@@ -133,10 +132,10 @@ static inline bool xp_is_together(const struct explorer *x, const struct pst_ins
     if (xp_is_pass(instr->op) && xp_is_sum(x, instr)) {
         return true;
     }
-    if (x->n_parts == 1 || !xp_is_pass(instr->op) || instr->op == PST_I_W) {
+    const struct pst_plan_stage *stage = &x->plan->stages[instr->stage];
+    if (!xp_is_pass(instr->op) || instr->op == PST_I_W || stage->tensor == 1) {
         return false;
     }
-    const struct pst_plan_stage *stage = &x->plan->stages[instr->stage];
     for (uint32_t i = 0; i < stage->n_nodes; i++) {
         const struct pst_op *op = &x->graph->ops[stage->nodes[i]];
         if (pst_op_meets(op, 0) || pst_op_meets(op, 1)) {
@@ -163,6 +162,17 @@ static inline uint32_t xp_place(const struct pst_plan *plan, const struct pst_pl
     return place;
 }
 
+/* Which part of its replica a rank is, the same in all of its stages; 0 where it has none. */
+static inline uint32_t xp_part(const struct pst_plan *plan, uint32_t r)
+{
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        if (xp_holds(&plan->stages[s], r)) {
+            return pst_plan_place(&plan->stages[s], r) % plan->stages[s].tensor;
+        }
+    }
+    return 0;
+}
+
 /* Returns true if rank q is in the meeting of rank r: all ranks are in NORM, the parts of r's
    replica in MERGE and passes, all of a stage in passes where its replicas sum gradients, those
    with the same piece in TIE of pieces, the same part of each replica in the others. */
@@ -177,7 +187,9 @@ static inline bool xp_is_member(const struct explorer *x, const struct pst_instr
         return xp_holds(&plan->stages[instr->stage], r) && xp_holds(&plan->stages[instr->stage], q);
     }
     if (instr->op == PST_I_MERGE || xp_is_pass(instr->op)) {
-        return q / x->n_parts == r / x->n_parts && xp_holds(&plan->stages[instr->stage], q);
+        const struct pst_plan_stage *stage = &plan->stages[instr->stage];
+        return xp_holds(stage, r) && xp_holds(stage, q) &&
+               pst_plan_place(stage, q) / stage->tensor == pst_plan_place(stage, r) / stage->tensor;
     }
     const struct pst_plan_tie *tie = instr->op == PST_I_TIE ? &plan->ties[instr->stage] : NULL;
     if (tie != NULL && xp_is_cut(plan, tie->stages[0], tie->parameter)) {
@@ -186,7 +198,7 @@ static inline bool xp_is_member(const struct explorer *x, const struct pst_instr
     }
     for (uint32_t k = 0; k < (tie != NULL ? tie->n_stages : 1); k++) {
         if (xp_holds(&plan->stages[tie != NULL ? tie->stages[k] : instr->stage], q)) {
-            return q % x->n_parts == r % x->n_parts;
+            return xp_part(plan, q) == xp_part(plan, r);
         }
     }
     return false;
@@ -247,7 +259,6 @@ static inline void xp_note_others(struct explorer *x, uint32_t r, uint32_t i, st
 static inline void xp_note_plan(struct explorer *x)
 {
     x->n_ranks = x->plan->n_devices;
-    x->n_parts = x->plan->stages[0].tensor;
     memset(x->instrs, 0, sizeof x->instrs);
     memset(x->sends, 0, sizeof x->sends);
     memset(x->recvs, 0, sizeof x->recvs);

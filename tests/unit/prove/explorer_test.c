@@ -66,8 +66,11 @@ struct tally {
 /* The parts of each replica have the same lists but for peers. */
 static bool parts_are_alike(const struct pst_plan *plan)
 {
+    uint32_t group_of[XP_RANKS];
+    pst_plan_groups(plan, group_of);
     for (uint32_t d = 0; d < plan->n_devices; d++) {
-        const struct pst_plan_device *a = &plan->devices[d - d % pst_plan_tensor(plan)];
+        const bool first = d == 0 || group_of[d] != group_of[d - 1];
+        const struct pst_plan_device *a = &plan->devices[first ? d : d - 1];
         const struct pst_plan_device *b = &plan->devices[d];
         if (a->n_instrs != b->n_instrs) {
             return false;
@@ -207,4 +210,42 @@ TEST(verdicts_agree_of_gathers_and_parts)
     uint32_t n_plans = tiny_setting("PENSTOCK_EXPLORER_PLANS", TINY_PLANS / 16);
     judge_of_parts(false, 3, n_plans / 2);
     judge_of_parts(true, 3, n_plans / 2);
+}
+
+/* Stages of unlike numbers of parts, one on a group each. */
+static void judge_of_degrees(const char *settings, const uint32_t *degrees, uint32_t n_stages,
+                             uint32_t n_plans)
+{
+    struct tiny tiny = {0};
+    struct explorer x = {0};
+    struct tally tally = {0};
+    struct rig_shape shape = {.devices = n_stages, .chunks = 1};
+    uint32_t longest = tiny_setting("PENSTOCK_EXPLORER_LENGTH", 6), ends[XP_RANKS];
+    uint64_t seed = tiny_setting("PENSTOCK_SEED", 4713);
+    while (!open_degrees(&tiny.rig, "gpt", settings, false, &shape, degrees, ends, seed)) {
+        seed++;
+    }
+    tiny.ends = ends;
+    tiny_make(&tiny, n_stages);
+    for (uint32_t i = 0; i < n_plans; i++) {
+        tiny.length = 2 + rig_draw(&tiny.rig, longest - 1);
+        tiny_draw_lists(&tiny);
+        judge(&tiny, &x, &tally);
+    }
+    print_tally(&tally);
+    xp_close(&x);
+    rig_close(&tiny.rig);
+}
+
+TEST(verdicts_agree_of_degrees)
+{
+    static const char untied[] = "layers=1 dim=4 heads=2 context=2 vocab=4 tied=false";
+    static const char thirds[] = "layers=1 dim=6 heads=3 context=2 vocab=6 tied=false";
+    uint32_t n_plans = tiny_setting("PENSTOCK_EXPLORER_PLANS", TINY_PLANS / 8) / 6;
+    judge_of_degrees(untied, (uint32_t[]){1, 2}, 2, n_plans);
+    judge_of_degrees(untied, (uint32_t[]){2, 1}, 2, n_plans);
+    judge_of_degrees(untied, (uint32_t[]){2, 1, 1}, 3, n_plans);
+    judge_of_degrees("layers=1 dim=4 heads=2 context=2 vocab=4", (uint32_t[]){1, 2, 1}, 3, n_plans);
+    judge_of_degrees(thirds, (uint32_t[]){1, 3}, 2, n_plans);
+    judge_of_degrees(thirds, (uint32_t[]){3, 1}, 2, n_plans);
 }

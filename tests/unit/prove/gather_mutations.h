@@ -35,6 +35,7 @@ static inline const char *mu_zero_is_less(struct mutant *m, struct place p)
 {
     rig_need(m->rig, pst_plan_replicas(&m->made.stages[mu_at(m, p)->stage]) > 1);
     m->rig->plan->zero = 1 + rig_draw(m->rig, 2);
+    m->rig->plan->prefetch = m->rig->plan->zero == 2 ? m->made.prefetch : 0;
     return "PASS10";
 }
 
@@ -725,6 +726,7 @@ static struct memory_mutation gather_program_mutations[] = {
     ME(kept_twice),
     ME(wait_early),
     ME(wait_many),
+    ME(wait_two_sums),
 };
 #define N_GATHER_PROGRAMS (sizeof gather_program_mutations / sizeof gather_program_mutations[0])
 

@@ -149,6 +149,33 @@ static void change_attributes(const struct pst_graph *graph, struct pst_op *op)
     *op = kept;
 }
 
+/* A conversion meets all parts that share the operator that it serves, and what has not yet come
+   out of it, or has no bias yet, is not read by others. */
+static void change_degree(const struct pst_graph *graph, uint32_t v)
+{
+    const char *name = graph->ops[v].name;
+    uint16_t *degree = (uint16_t *)&graph->degree_of[graph->op_of[v]], kept = *degree;
+    uint32_t *of = (uint32_t *)&graph->op_of[v], owner = *of;
+
+    if (strchr(name, ':') == NULL) {
+        return;
+    }
+    for (uint32_t parts = 0; parts <= graph->parts + 1; parts++) {
+        *degree = (uint16_t)parts;
+        if (parts != kept) {
+            expect_refused(graph, "the degree", name);
+        }
+    }
+    *degree = kept;
+    for (uint32_t other = 0; other < graph->whole->n_ops; other++) {
+        *of = other;
+        if (graph->degree_of[other] != kept) {
+            expect_refused(graph, "the degree", name);
+        }
+    }
+    *of = owner;
+}
+
 static void change_owner(const struct pst_graph *graph, uint32_t v)
 {
     uint32_t *of = (uint32_t *)&graph->op_of[v], kept = *of;
@@ -256,6 +283,9 @@ static void check_division(const char *model, const char *settings, const struct
         change_attributes(graph, &graph->ops[v]);
         change_columns(graph, &graph->ops[v]);
         change_owner(graph, v);
+        if (graph->degree_of != NULL) {
+            change_degree(graph, v);
+        }
     }
     for (uint32_t t = 0; t < graph->n_tensors; t++) {
         change_tensor(graph, &graph->tensors[t]);
@@ -333,6 +363,83 @@ TEST(exchanges)
     check_division("gpt", GPT " dropout=0.1", &how);
     check_division("llama", "layers=1 dim=32 heads=4 context=8 vocab=11 ff=24 qk_norm=true", &how);
     check_division("llama", LLAMA " qk_norm=true", &how);
+}
+
+/* --- degrees -----------------------------------------------------------------------------------*/
+
+/* The first operators of a model, up to each name, have a degree each, the rest the last. */
+static void degrees_up_to(const char *model, const char *settings, const char *const *names,
+                          const uint16_t *degrees, uint16_t *degree_of)
+{
+    FINISHED_BY(rig_close) struct rig rig;
+    uint32_t stage = 0;
+
+    rig_open(&rig, model, settings, 1);
+    for (uint32_t v = 0; v < rig.graph->n_ops; v++) {
+        degree_of[v] = degrees[stage];
+        stage += names[stage] != NULL && strcmp(rig.graph->ops[v].name, names[stage]) == 0;
+    }
+    assert_null(names[stage]);
+}
+
+static void check_stages(const char *model, const char *settings, const char *const *names,
+                         const uint16_t *degrees, bool sequence)
+{
+    uint16_t degree_of[64];
+
+    degrees_up_to(model, settings, names, degrees, degree_of);
+    check_division(model, settings,
+                   &(struct pst_division){.degree_of = degree_of, .sequence = sequence});
+}
+
+TEST(degrees)
+{
+    static const char *const gpt[] = {"h.0.mlp.add", "h.1.mlp.add", NULL};
+    static const char *const llama[] = {"embed_tokens", "layers.0.self_attn.add",
+                                        "layers.1.self_attn", NULL};
+
+    check_stages("gpt", GPT " tied=false", gpt, (uint16_t[]){2, 4, 2}, false);
+    check_stages("gpt", GPT " tied=false", gpt, (uint16_t[]){4, 1, 2}, true);
+    check_stages("llama", LLAMA " qk_norm=true", llama, (uint16_t[]){1, 2, 1, 2}, false);
+    check_stages("llama", LLAMA " qkv_bias=true", llama, (uint16_t[]){1, 2, 4, 2}, true);
+}
+
+/* What one degree makes is read by the other as it is on the way to others of its own. */
+TEST(what_crosses_is_whole)
+{
+    static const struct {
+        const char *op, *reads, *rule, *told;
+    } faults[] = {
+        /* the fan that is left out: the gradient of ln_1 would be a part of it on each part */
+        {"h.1.attn.c_attn", "h.1.ln_1", "SPLIT3", "is whole; expected fanned"},
+        /* fanned by the parts before */
+        {"h.1.ln_1", "h.0.ln_2:fan", "SPLIT3", "is fanned over 2 parts, and read by 4"},
+        {"h.1.ln_1", "h.0.mlp.c_proj", "SPLIT2", "is partial over 2 parts, and read by 4"},
+        {"h.1.ln_1", "h.0.mlp.c_fc", "SPLIT2", "is split over 2 parts, and read by 4"},
+        {"h.1.ln_1", "h.0.mlp.c_proj:sum", "SPLIT2", "is without its bias over 2 parts"},
+    };
+    static const char *const names[] = {"h.0.mlp.add", NULL};
+    FINISHED_BY(rig_close) struct rig rig;
+    uint16_t degree_of[64];
+
+    degrees_up_to("gpt", GPT " tied=false", names, (uint16_t[]){2, 4}, degree_of);
+    open_division(&rig, "gpt", GPT " tied=false", &(struct pst_division){.degree_of = degree_of},
+                  1);
+    assert_true(is_legal(rig.graph));
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
+        const uint32_t at = pst_names_find(&rig.graph->op_names, faults[i].op);
+        const uint32_t from = pst_names_find(&rig.graph->op_names, faults[i].reads);
+        uint32_t *in = (uint32_t *)rig.graph->ops[at].in, kept = *in;
+
+        assert_true(at != PST_NONE && from != PST_NONE);
+        *in = rig.graph->ops[from].out[0];
+        expect_refused(rig.graph, "what is read", faults[i].op);
+        *in = kept;
+        assert_string_equal(report.violations[0].rule, faults[i].rule);
+        if (strstr(report.violations[0].text, faults[i].told) == NULL) {
+            fail_msg("%s, not %s", report.violations[0].text, faults[i].told);
+        }
+    }
 }
 
 /* Every fourth operator is whole, and what reads it and what it reads is as it would be. */

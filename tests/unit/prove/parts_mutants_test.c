@@ -10,9 +10,7 @@
 #include "unit/prove/parts_rig.h"
 #include "unit/prove/zero_mutations.h"
 
-/* Without mutants of waits: a list that is another one than those of the other parts is refused
-   before its buffers are looked at. */
-enum { N_MEMORY = N_MEMORY_MUTATIONS - 2, N_BUFFERS = N_BUFFER_MUTATIONS };
+enum { N_MEMORY = N_MEMORY_MUTATIONS, N_BUFFERS = N_BUFFER_MUTATIONS };
 
 static struct pst_check_report report;
 

@@ -42,6 +42,7 @@ struct rig_shape {
     bool two_way;    /* two copies, the second on the devices in the other order; one size */
     uint32_t zero;   /* 1: the ranks of a stage share the optimizer's state; 2: gradients, too */
     uint32_t prefetch;
+    const uint32_t *ends; /* [stage] the operator behind its last; NULL: drawn */
 };
 
 static inline uint32_t rig_draw(struct rig *rig, uint32_t n)
@@ -315,7 +316,7 @@ static inline void rig_cut(struct rig *rig, const struct rig_shape *shape)
         uint32_t take =
             s + 1 == n_stages ? n - at : 1 + rig_draw(rig, 1 + 2 * left / (n_stages - s));
         uint32_t size = shape->microbatch, n_ranks = groups.width[d];
-        take = take > left ? left : take;
+        take = shape->ends != NULL ? shape->ends[s] - at : take > left ? left : take;
         while (size == 0 || shape->batch % size != 0 || size % groups.width[d] != 0) {
             size = 1 + rig_draw(rig, shape->batch);
         }

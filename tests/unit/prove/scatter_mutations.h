@@ -676,7 +676,32 @@ static inline const char *me_wait_many(struct scene *scene)
     }
     rig_need(scene->rig, most > 2);
     scene->rig->plan->prefetch = most - 3;
-    scene->text = "meetings of replicas are open at once";
+    scene->text = "open at once";
+    return "COMM4";
+}
+
+/* A sum is posted before the one before it has ended, though there is room for one more gather. */
+static inline const char *me_wait_two_sums(struct scene *scene)
+{
+    struct pst_program_call *wait = me_draw_wait(scene), *next = wait;
+    const struct pst_program_call *end = scene->program->calls + scene->program->n_calls;
+    rig_need(scene->rig, wait[-(ptrdiff_t)wait->posted].kind == PST_C_SCATTER);
+    for (next++; next < end && next->kind == PST_C_ADD; next++) {
+        rig_need(scene->rig, next->n_copy_waits == 0);
+    }
+    rig_need(scene->rig, next < end && next->kind == PST_C_SCATTER && wait->n_copy_waits == 0 &&
+                             next->n_copy_waits == 0);
+    const struct pst_program_call kept = *next;
+    const uint32_t n = (uint32_t)(next - wait);
+    for (struct pst_program_call *call = next + 1; call < end; call++) {
+        if (call->kind == PST_C_WAIT && call - call->posted == next) {
+            call->posted += n;
+        }
+    }
+    memmove(wait + 1, wait, n * sizeof *wait);
+    *wait = kept;
+    wait[1].posted++;
+    scene->text = "more than 1 sum of replicas is open at once";
     return "COMM4";
 }
 

@@ -85,8 +85,7 @@ static inline const char *mu_zero_is_four(struct mutant *m)
 static inline const char *mu_zero_is_none(struct mutant *m)
 {
     mu_draw(m, mu_is_gather);
-    m->rig->plan->zero = 0;
-    m->rig->plan->prefetch = 0;
+    m->rig->plan->zero = m->rig->plan->prefetch = 0;
     return "PASS10";
 }
 

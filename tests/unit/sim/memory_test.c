@@ -120,6 +120,46 @@ TEST(random_plans)
     assert_true(n_sums > 5 && n_gathers > 5);
 }
 
+/* With a core for each device nobody takes turns: times and curves are those without cores. */
+TEST(cores_for_all)
+{
+    FINISHED_BY(rig_close) struct rig rig;
+    struct pst_error err = {0};
+    uint32_t n = 0;
+    rig_open(&rig, "gpt", "layers=2 dim=8 heads=2 context=4 vocab=7", 5);
+    for (uint32_t i = 0; i < 60; i++) {
+        struct rig_shape shape = rig_draw_shape(&rig);
+        struct pst_timeline *lines[2] = {NULL, NULL};
+        struct pst_sim_result results[2];
+        shape.zero = shape.replicas ? 2 + i % 2 : 0;
+        shape.prefetch = shape.replicas;
+        n += shape.replicas;
+        rig_plan(&rig, &shape);
+        for (uint32_t k = 0; k < 2; k++) {
+            rig.cost.side_by_side = k * rig.plan->n_devices;
+            assert_ok(pst_sim_timeline(rig.plan, rig.graph, &rig.cost, 2, 0,
+                                       (const struct pst_program *const *)rig.programs, &lines[k],
+                                       &results[k], &err),
+                      &err);
+        }
+        assert_int_equal(results[0].total_ns, results[1].total_ns);
+        for (uint32_t d = 0; d < rig.plan->n_devices; d++) {
+            const struct pst_timeline_rank *a = &lines[0]->ranks[d], *b = &lines[1]->ranks[d];
+            assert_int_equal(a->n_points, b->n_points);
+            for (uint32_t p = 0; p < a->n_points; p++) {
+                assert_int_equal(a->points[p].ns, b->points[p].ns);
+                assert_int_equal(sum(&a->points[p]), sum(&b->points[p]));
+            }
+        }
+        rig.cost.side_by_side = 0;
+        rig_drop_plan(&rig);
+        for (uint32_t k = 0; k < 2; k++) {
+            pst_timeline_destroy(lines[k]);
+        }
+    }
+    assert_true(n > 15);
+}
+
 /* What is alive all the time. */
 static uint64_t lasting(const struct pst_program *program)
 {

@@ -265,6 +265,26 @@ TEST(cores_of_meetings)
     must_run();
     EXPECT(0, 0, 0, 2 * (5000 + 3506 + 127500));
     EXPECT(1, 0, 5000 + 3506 + 127500, 2 * (5000 + 3506 + 127500));
+
+    /* with a core for each nobody shares any: as in beside_kernels, also where copies are */
+    rig.cost.side_by_side = 2;
+    must_run();
+    EXPECT(0, 0, 0, 6506 + 127500);
+    EXPECT(1, 0, 0, 6506 + 127500);
+    ((uint8_t *)rig.plan->stages[1].actions)[0] = PST_ACTION_OFFLOAD;
+    rig.cluster.host_bandwidth = 500000000;
+    must_run();
+    EXPECT(0, 0, 0, 6506 + 127500);
+    EXPECT(1, 0, 0, 6506 + 127500);
+
+    /* ranks with a core each that move what they sum themselves: kernels wait */
+    rig.cost.meets_in_waits = true;
+    for (uint32_t k = 0; k < 2; k++) {
+        must_run();
+        EXPECT(0, 0, 0, 5000 + 3506 + 127500);
+        EXPECT(1, 0, 0, 5000 + 3506 + 127500);
+        ((uint8_t *)rig.plan->stages[1].actions)[0] = PST_ACTION_KEEP;
+    }
     rig_close(&rig);
 }
 

@@ -7,6 +7,8 @@
 
 #include "unit/transport/mpi_ranks.h"
 
+#include "base/machine.h"
+
 #include "unit/transport/exchange.h"
 #include "unit/transport/lanes.h"
 
@@ -213,6 +215,36 @@ static void exchange(void)
     EXPECT(exchange_misuse(&self) == 0);
 }
 
+/* Meetings of replicas inside passes go on and end while the rank does something else. */
+static void beside(void)
+{
+    enum { ELEMS = 1500007 }; /* several rounds */
+    static const uint32_t members[] = {0, 1};
+    const uint64_t until = pst_now_ns() + 50 * SECOND;
+    float *data[2] = {calloc(ELEMS, sizeof(float)), calloc(ELEMS, sizeof(float))};
+    struct pst_meet_part parts[2];
+    pst_request requests[2];
+
+    reopen(60 * SECOND, 2);
+    for (uint32_t k = 0; k < 2; k++) {
+        struct pst_meeting meeting = sum_in_place(members, 2, &parts[k], 1);
+
+        meeting.lane = PST_MEET_ROWS;
+        parts[k] = (struct pst_meet_part){.dst = data[k], .elems = ELEMS, .owner = PST_NONE};
+        data[k][ELEMS - 1] = (float)(1 + me);
+        EXPECT(ops->meet(transport, me, &meeting, &requests[k]) == PST_OK);
+    }
+    while (pst_now_ns() < until && *(volatile float *)&data[1][ELEMS - 1] != 3) {
+        nap(1000);
+    }
+    EXPECT(pst_now_ns() < until);
+    for (uint32_t k = 0; k < 2; k++) {
+        EXPECT(ops->wait(transport, me, requests[k], NULL) == PST_OK);
+        EXPECT(data[k][ELEMS - 1] == 3);
+        free(data[k]);
+    }
+}
+
 static void lanes(void)
 {
     const struct ranked self = self_of(LANES_OPEN);
@@ -291,6 +323,7 @@ RANKS_TEST(test_owners_of_five, "owners", 5)
 RANKS_TEST(test_exchange_of_two, "exchange", 2)
 RANKS_TEST(test_exchange_of_three, "exchange", 3)
 RANKS_TEST(test_exchange_of_four, "exchange", 4)
+RANKS_TEST(test_beside, "beside", 2)
 RANKS_TEST(test_lanes_of_two, "lanes", 2)
 RANKS_TEST(test_lanes_of_three, "lanes", 3)
 RANKS_TEST(test_lanes_of_five, "lanes", 5)
@@ -299,7 +332,8 @@ RANKS_TEST(test_misfit, "misfit", 2)
 RANKS_TEST(test_stall, "stall", 3)
 
 static const struct rank_case cases[] = {
-    {"healthy", healthy}, {"owners", owners}, {"lanes", lanes}, {"exchange", exchange},
-    {"by_hand", by_hand}, {"misfit", misfit}, {"stall", stall}, {NULL, NULL}};
+    {"healthy", healthy}, {"owners", owners},     {"beside", beside},
+    {"lanes", lanes},     {"exchange", exchange}, {"by_hand", by_hand},
+    {"misfit", misfit},   {"stall", stall},       {NULL, NULL}};
 
 RANKS_MAIN(cases)

@@ -62,7 +62,8 @@ static _Noreturn void fail(const struct pst_error *err)
 static const struct pst_module_known shipped_modules[] = {
     {"device", "cpu", NULL, NULL, PST_MODULE_USUAL},
     {"device", "cuda", "NVIDIA GPUs", NULL, PST_MODULE_ALONE},
-    {"transport", "threads", NULL, NULL, PST_MODULE_USUAL | PST_MODULE_SHARES},
+    {"transport", "threads", NULL, NULL,
+     PST_MODULE_USUAL | PST_MODULE_SHARES | PST_MODULE_MEETS_IN_WAITS},
     {"transport", "mpi", "devices on several machines; it needs libopenmpi-dev and openmpi-bin",
      NULL, PST_MODULE_PROCESSES},
     {"transport", "nccl", "links between NVIDIA GPUs; it needs CUDA and libnccl-dev", "cuda",

@@ -65,15 +65,22 @@ static void calibrate_form(struct pst_cli *cli, struct pst_cli_set *set, uint32_
     struct pst_job job = {.config = NULL};
     struct pst_session *session = NULL;
     struct pst_error ignored = {0};
-    struct form form;
+    struct form form = {0};
+    pst_status status = pst_config_from_json(text, &config, &ignored);
 
-    if (pst_config_from_json(text, &config, &ignored) == PST_OK &&
-        pst_job_read(config, &job, &ignored) == PST_OK &&
-        (form = form_of(&job), is_new(forms, *n, &form)) &&
+    PST_TRY(status, pst_job_read(config, &job, &ignored));
+    if (status == PST_OK) {
+        form = form_of(&job);
+    }
+    if (status == PST_OK && is_new(forms, *n, &form) &&
         pst_session_create_for_planning(&job, &session, &ignored) == PST_OK) {
-        forms[(*n)++] = form;
         pst_cli_must(cli, pst_cli_calibrate(cli, session, largest_size(set), &cli->err));
-        pst_bound_lower(session, &set->bound);
+        if (*n == 0) {
+            pst_bound_find(session, &set->bound);
+        } else {
+            pst_bound_lower(session, &set->bound);
+        }
+        forms[(*n)++] = form;
     }
     pst_session_destroy(session);
     pst_job_finish(&job);
@@ -93,8 +100,8 @@ static uint32_t stride_of(const struct pst_combinations *set, enum pst_axis_kind
 }
 
 /* Every scheduler, or method, with every number of parts, with and without rows of tokens; the
-   numbers divide some numbers of devices. */
-static void calibrate_forms(struct pst_cli *cli, struct pst_cli_set *set)
+   numbers divide some numbers of devices. own: the form of the config itself was measured. */
+static void calibrate_forms(struct pst_cli *cli, struct pst_cli_set *set, bool own)
 {
     const struct pst_combinations *of = &set->combinations;
     const uint32_t n_schedulers = of->axes[PST_AXIS_SCHEDULER].n;
@@ -103,7 +110,9 @@ static void calibrate_forms(struct pst_cli *cli, struct pst_cli_set *set)
     struct form *forms = pst_alloc((size_t)n_schedulers * n_degrees + 1, sizeof *forms);
     uint32_t n = 0;
 
-    forms[n++] = form_of(&set->job.job);
+    if (own) {
+        forms[n++] = form_of(&set->job.job);
+    }
     for (uint32_t k = 0; k < n_schedulers * n_degrees; k++) {
         const uint32_t i = k / n_degrees * stride_of(of, PST_AXIS_SCHEDULER) + k % n_degrees;
 
@@ -125,7 +134,7 @@ static void check_base(struct pst_cli *cli, struct pst_cli_set *set)
     if (status == PST_OK) {
         pst_cli_must(cli, pst_cli_calibrate(cli, session, largest_size(set), &cli->err));
         pst_bound_find(session, &set->bound);
-        calibrate_forms(cli, set);
+        calibrate_forms(cli, set, true);
     }
     pst_session_destroy(session);
     if (status != PST_OK) {
@@ -138,6 +147,7 @@ static void check_base(struct pst_cli *cli, struct pst_cli_set *set)
             pst_cli_must(cli, status); /* else it is of what the combinations put in its place */
         }
         pst_trial_finish(&trial);
+        calibrate_forms(cli, set, false);
     }
 }
 
@@ -247,6 +257,7 @@ void pst_cli_record_name(const struct pst_cli_sets *sets, uint32_t number,
 
     *ret_record = (struct pst_record){.combination = number, .config = set->path};
     ret_record->method = pst_combination_method(set, i);
+    ret_record->undivided = pst_combination_undivided(set, i);
     for (enum pst_axis_kind a = 0; a < PST_AXES; a++) {
         ret_record->labels[a] = pst_combination_label(set, i, a);
     }

@@ -241,6 +241,8 @@ void pst_sheet_results(struct pst_sheet *sheet)
         fputs("= after a number: no significant difference at 95&#8239;%. ", sheet->out);
     }
     pst_sheet_text(sheet, pst_compare_sharing(sheet->page->result, &sheet->arena));
+    fputc(' ', sheet->out);
+    pst_sheet_text(sheet, pst_compare_undivided(sheet->page->result));
     fputs("</p>\n", sheet->out);
     put_remarks(sheet);
     fputs("</section>\n", sheet->out);

@@ -48,6 +48,18 @@ const char *pst_compare_sharing(const struct pst_compare_result *result, struct 
                             cores, cores == 1 ? "" : "s");
 }
 
+const char *pst_compare_undivided(const struct pst_compare_result *result)
+{
+    bool any = false;
+
+    for (uint32_t i = 0; i < result->n; i++) {
+        any |= result->records[i].undivided;
+    }
+    return any ? "With tensor 1 nothing is divided: ways, way and sequence in [parallel] of the "
+                 "config do not count there."
+               : "";
+}
+
 /* --- order -------------------------------------------------------------------------------------*/
 
 /* A record that is done. */

@@ -107,6 +107,8 @@ const char *pst_trial_state_word(enum pst_trial_state state);
 const char *pst_compare_why(struct pst_arena *arena, const struct pst_error *why);
 /* Returns a sentence about devices that share cores of this machine, or "" if none do. */
 const char *pst_compare_sharing(const struct pst_compare_result *result, struct pst_arena *arena);
+/* Returns a sentence about keys of the config that do not count in some combinations, or "". */
+const char *pst_compare_undivided(const struct pst_compare_result *result);
 /* Sorts the records that are done, the best first by the goal; equal ones in the order asked for.
    ret_order: [n]. Returns how many. */
 uint32_t pst_compare_order(const struct pst_compare_result *result, uint32_t *ret_order);

@@ -47,6 +47,9 @@ static void add_labels(struct pst_json *json, const struct pst_record *record,
             pst_json_string(json, axis_keys[a], label);
         }
     }
+    if (record->undivided) {
+        pst_json_bool(json, "undivided", true);
+    }
 }
 
 /* Writes the partitioner's remarks on its answer. */

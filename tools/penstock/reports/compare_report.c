@@ -85,6 +85,7 @@ static void print_done(const struct pst_compare_result *result, bool color, FILE
     print_grid(&grid, color, out);
     explain_same(result, out);
     print_sharing(result, out);
+    print_note(pst_compare_undivided(result), out);
     if (result->n_configs > 1 && !pst_compare_seeks_batch(result)) {
         fputc('\n', out);
         pst_grid_of_pivot(result, &grid);

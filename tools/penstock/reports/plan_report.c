@@ -281,10 +281,11 @@ void pst_report_prediction(const struct pst_session *session, const char *text, 
                ? pst_arena_printf(&arena, "%s %s", text, describe_cores(session, &arena))
                : text;
     pst_table_paragraph(out, text, 16);
-    if (shares && !in_turn) {
-        text =
-            pst_arena_printf(&arena, "on this machine %s %s", pst_format_ns(here, session->here_ns),
-                             describe_cores(session, &arena));
+    if (!in_turn && (shares || session->here_ns != session->predicted_ns)) {
+        text = pst_arena_printf(
+            &arena, "on this machine %s %s", pst_format_ns(here, session->here_ns),
+            shares ? describe_cores(session, &arena)
+                   : "(replicas exchange weights and gradients between kernels, not beside them)");
         pst_table_paragraph(out, text, 16);
     }
     pst_arena_finish(&arena);
@@ -304,6 +305,22 @@ static void print_prediction(const struct pst_session *session, FILE *out)
     pst_report_prediction(session, text, out);
     fprintf(out, "idle            %s\n",
             pst_report_idle_text(pst_sim_idle(&session->simulated), idle));
+}
+
+static void print_pieces(const struct pst_plan *plan, FILE *out)
+{
+    static const char *const pieces[] = {"", "optimizer state", "gradients and optimizer state",
+                                         "weights, gradients and optimizer state"};
+
+    if (plan->zero > 0) {
+        fprintf(out, "ZeRO %u: each replica of a stage keeps its piece of the %s", plan->zero,
+                pieces[plan->zero]);
+        if (plan->zero == 3) {
+            fprintf(out, "; weights are gathered %u layer%s ahead", plan->prefetch,
+                    plan->prefetch == 1 ? "" : "s");
+        }
+        fputc('\n', out);
+    }
 }
 
 static void print_parts(const struct pst_graph *graph, FILE *out)
@@ -351,6 +368,7 @@ void pst_plan_report_print(const struct pst_session *session, const char *file, 
         fprintf(out, "passes of %u slices of each sequence\n", session->graph->slices);
     }
     print_parts(session->graph, out);
+    print_pieces(plan, out);
     pst_text_printf(out, "partitioner %s, scheduler %s, memopt %s\n", plan->partitioner,
                     plan->scheduler, plan->memopt[0] == '\0' ? "-" : plan->memopt);
     pst_text_printf(out, "update %s\n",

@@ -99,10 +99,50 @@ const struct pst_axis_value *pst_combination_value(const struct pst_combinations
     return &set->axes[axis].values[value_at(set, i, axis)];
 }
 
+/* Does combination i have one part because the list says so? */
+static bool is_listed_whole(const struct pst_combinations *set, uint32_t i)
+{
+    return json_integer_value(pst_combination_value(set, i, PST_AXIS_TENSOR)->value) == 1;
+}
+
+/* How the config divides operators: keys of [parallel], but not those that an axis lists. */
+static const char *const own_divisions[] = {"ways", "way", "sequence"};
+#define OWN_DIVISIONS (sizeof own_divisions / sizeof *own_divisions)
+
+static bool is_listed(const struct pst_combinations *set, uint32_t i, const char *key)
+{
+    return strcmp(key, "sequence") == 0 &&
+           pst_combination_value(set, i, PST_AXIS_SEQUENCE)->value != NULL;
+}
+
+/* Is the value one with which the job says nothing about parts? */
+static bool says_nothing(const json_t *value)
+{
+    const char *word = json_string_value(value);
+
+    return value == NULL || json_is_false(value) || (word != NULL && strcmp(word, "auto") == 0);
+}
+
+bool pst_combination_undivided(const struct pst_combinations *set, uint32_t i)
+{
+    const json_t *parallel = json_object_get(set->base, "parallel");
+    bool any = false;
+
+    for (size_t k = 0; k < OWN_DIVISIONS; k++) {
+        any |= !is_listed(set, i, own_divisions[k]) &&
+               !says_nothing(json_object_get(parallel, own_divisions[k]));
+    }
+    return any && is_listed_whole(set, i);
+}
+
 const char *pst_combination_label(const struct pst_combinations *set, uint32_t i,
                                   enum pst_axis_kind axis)
 {
-    return pst_combination_value(set, i, axis)->label;
+    const struct pst_axis_value *value = pst_combination_value(set, i, axis);
+
+    return axis == PST_AXIS_SEQUENCE && value->value == NULL && is_listed_whole(set, i)
+               ? "false"
+               : value->label;
 }
 
 static void set_member(json_t *object, const char *key, json_t *value)
@@ -124,6 +164,18 @@ static void put_entry(json_t *config, const char *table, const char *entry, json
         json_decref(at);
     }
     set_member(at, entry, value);
+}
+
+/* One part divides nothing, so it does not matter how several would. */
+static void drop_divisions(const struct pst_combinations *set, uint32_t i, json_t *config)
+{
+    json_t *parallel = json_object_get(config, "parallel");
+
+    for (size_t k = 0; k < OWN_DIVISIONS && is_listed_whole(set, i); k++) {
+        if (!is_listed(set, i, own_divisions[k])) {
+            json_object_del(parallel, own_divisions[k]);
+        }
+    }
 }
 
 static void put_number(json_t *config, const char *entry, uint32_t number)
@@ -151,6 +203,7 @@ char *pst_combination_config(const struct pst_combinations *set, uint32_t i, uin
             put_entry(config, pst_axis_places[a].table, pst_axis_places[a].entry, value);
         }
     }
+    drop_divisions(set, i, config);
     put_number(config, "microbatch", microbatch);
     put_number(config, "batch", batch);
     text = pst_json_text(config);

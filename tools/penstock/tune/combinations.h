@@ -77,6 +77,10 @@ const struct pst_axis_value *pst_combination_value(const struct pst_combinations
 const char *pst_combination_label(const struct pst_combinations *set, uint32_t i,
                                   enum pst_axis_kind axis);
 
+/* Returns true if it has one part, which a list of `tensor` says, and the config says how parts
+   divide operators: that does not count there. */
+bool pst_combination_undivided(const struct pst_combinations *set, uint32_t i);
+
 /* The config of combination i as JSON, which pst_config_from_json reads; free() it. microbatch and
    batch replace those of the config where they are not 0. */
 char *pst_combination_config(const struct pst_combinations *set, uint32_t i, uint32_t microbatch,

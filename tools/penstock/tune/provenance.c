@@ -216,12 +216,53 @@ static void add_plugins(struct pst_provenance *provenance, struct pst_provenance
     }
 }
 
+/* --- models ------------------------------------------------------------------------------------*/
+
+static bool add_session(struct pst_arena *arena, struct pst_provenance_config *config,
+                        const struct pst_job *job, struct pst_error *err)
+{
+    struct pst_session *session = NULL;
+
+    if (pst_session_create_for_planning(job, &session, err) != PST_OK) {
+        return false;
+    }
+    config->model = pst_arena_strdup(arena, session->graph->name);
+    config->model_digest = session->graph->digest;
+    if (session->calibrated) {
+        char *text = pst_calibration_profile_file(session);
+
+        config->profile = pst_arena_strdup(arena, text);
+        config->profile_digest = digest_of(arena, text);
+        free(text);
+    }
+    pst_session_destroy(session);
+    return true;
+}
+
+/* Lists may replace what a config cannot have: its first combination has the model, too. */
+static bool add_first(struct pst_arena *arena, struct pst_provenance_config *config,
+                      const struct pst_combinations *set)
+{
+    char *text = pst_combination_config(set, 0, 0, 0);
+    struct pst_config *first = NULL;
+    struct pst_job job = {.config = NULL};
+    struct pst_error unused;
+    pst_status status = pst_config_from_json(text, &first, &unused);
+    bool added;
+
+    PST_TRY(status, pst_job_read(first, &job, &unused));
+    added = status == PST_OK && add_session(arena, config, &job, &unused);
+    pst_job_finish(&job);
+    pst_config_destroy(first);
+    free(text);
+    return added;
+}
+
 void pst_provenance_add(struct pst_provenance *provenance, const struct pst_job *job,
                         const struct pst_combinations *set)
 {
     struct pst_arena *arena = &provenance->arena;
     struct pst_provenance_config *before = provenance->configs, *config;
-    struct pst_session *session = NULL;
     struct pst_error err;
     char *text = pst_json_text(set->base);
 
@@ -242,18 +283,8 @@ void pst_provenance_add(struct pst_provenance *provenance, const struct pst_job 
         .config_json = pst_arena_strdup(arena, text),
     };
     free(text);
-    if (pst_session_create_for_planning(job, &session, &err) != PST_OK) {
+    if (!add_session(arena, config, job, &err) && !add_first(arena, config, set)) {
         pst_log(PST_LOG_WARN, set->path, "the model is not stated: %s", err.message);
-    } else {
-        config->model = pst_arena_strdup(arena, session->graph->name);
-        config->model_digest = session->graph->digest;
-        if (session->calibrated) {
-            text = pst_calibration_profile_file(session);
-            config->profile = pst_arena_strdup(arena, text);
-            config->profile_digest = digest_of(arena, text);
-            free(text);
-        }
-        pst_session_destroy(session);
     }
     add_plugins(provenance, config, job, set);
 }

@@ -25,6 +25,7 @@ struct pst_record {
     const char *config;   /* path of its config */
     const char *method;   /* name of its triple of strategies, or NULL */
     const char *labels[PST_AXES];
+    bool undivided;          /* pst_combination_undivided */
     struct pst_trial trial;  /* where the largest batch was sought: of that; where there is none of
                                 one sample */
     struct pst_tuned *tuned; /* NULL: it was not sought */
