@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "config/report.h"
 
+#define MOST_PARTS 1024 /* of a replica, as the range of parallel.tensor says */
 #define MAX_MEMOPT (sizeof((struct pst_job *)NULL)->memopt / sizeof(struct pst_config_node *))
 
 static const struct pst_job_training none, *told = &none;
@@ -434,45 +435,69 @@ static void check_batch(const struct pst_job *job, struct pst_config_node *table
                      train->microbatch, train->batch, choice);
 }
 
-/* Numbers separated by commas; each once, and the batch can be dealt to so many. */
+/* Numbers separated by commas, each once, from 1 to `most`; false: they are others. */
+static bool read_degrees(const char *text, int64_t most, uint32_t degrees[PST_MAX_DEGREES],
+                         uint32_t *ret_n)
+{
+    uint32_t n = 0;
+
+    for (;;) {
+        char *end;
+        long degree;
+        bool ok;
+
+        text += strspn(text, " ");
+        degree = *text >= '0' && *text <= '9' ? strtol(text, &end, 10) : 0;
+        ok = degree > 0 && degree <= most && n < PST_MAX_DEGREES;
+        for (uint32_t i = 0; ok && i < n; i++) {
+            ok = degrees[i] != (uint32_t)degree;
+        }
+        if (!ok) {
+            return false;
+        }
+        degrees[n++] = (uint32_t)degree;
+        *ret_n = n;
+        end += strspn(end, " ");
+        if (*end != ',') {
+            return *end == '\0';
+        }
+        text = end + 1;
+    }
+}
+
+/* The batch can be dealt to so many. */
 static void check_degrees(struct pst_job_train *train, struct pst_config_node *table,
                           struct pst_report *report)
 {
     const struct pst_config_node *at = pst_job_blame(table, "degrees", "batch");
-    const char *text = train->degrees;
-    bool ok = true;
+    const bool ok = read_degrees(train->degrees, train->batch, train->degree, &train->n_degrees);
 
-    while (ok) {
-        char *end;
-        long degree;
-
-        text += strspn(text, " ");
-        degree = *text >= '0' && *text <= '9' ? strtol(text, &end, 10) : 0;
-        ok = degree > 0 && degree <= train->batch && train->n_degrees < PST_MAX_DEGREES;
-        for (uint32_t i = 0; ok && i < train->n_degrees; i++) {
-            ok = train->degree[i] != (uint32_t)degree;
-        }
-        if (!ok) {
-            break;
-        }
-        train->degree[train->n_degrees++] = (uint32_t)degree;
-        if (train->batch % degree != 0) {
+    for (uint32_t i = 0; i < train->n_degrees; i++) {
+        if (train->batch % train->degree[i] != 0) {
             pst_report_value(report, "config.value", at,
-                             "\"degrees\" in [train] holds %ld, but %ld replicas cannot share "
+                             "\"degrees\" in [train] holds %u, but %u replicas cannot share "
                              "batch = %" PRId64,
-                             degree, degree, train->batch);
+                             train->degree[i], train->degree[i], train->batch);
         }
-        end += strspn(end, " ");
-        if (*end == '\0') {
-            return;
-        }
-        ok = *end == ',';
-        text = end + 1;
     }
-    pst_report_value(report, "config.value", at,
-                     "\"degrees\" in [train] must be different numbers of replicas from 1 on, such "
-                     "as [1, 2], not \"%s\"",
-                     train->degrees);
+    if (!ok) {
+        pst_report_value(
+            report, "config.value", at,
+            "\"degrees\" in [train] must be different numbers of replicas from 1 on, such "
+            "as [1, 2], not \"%s\"",
+            train->degrees);
+    }
+}
+
+static void check_tensor(struct pst_job_parallel *parallel, struct pst_config_node *table,
+                         struct pst_report *report)
+{
+    if (!read_degrees(parallel->tensor, MOST_PARTS, parallel->tensors, &parallel->n_tensors)) {
+        pst_report_value(report, "config.value", pst_job_blame(table, "tensor", "tensor"),
+                         "\"tensor\" in [parallel] must be different numbers of devices from 1 "
+                         "to %d, such as [1, 2], not \"%s\"",
+                         MOST_PARTS, parallel->tensor);
+    }
 }
 
 pst_status pst_job_read(struct pst_config *config, struct pst_job *ret_job, struct pst_error *err)
@@ -489,6 +514,7 @@ pst_status pst_job_read(struct pst_config *config, struct pst_job *ret_job, stru
         if (report.count == 0) {
             check_batch(&job, train, &report);
             check_degrees(&job.train, train, &report);
+            check_tensor(&job.parallel, pst_config_get(config->root, "parallel"), &report);
             if (told->check != NULL) {
                 told->check(&job, &report);
             }

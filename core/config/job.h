@@ -34,7 +34,9 @@ struct pst_job_train {
 enum { PST_GATHERED_REPLAY = 0, PST_GATHERED_KEEP = 1 };
 
 struct pst_job_parallel {
-    int64_t tensor;    /* devices that share each operator */
+    const char *tensor; /* devices that share each operator, as it is written; the numbers: */
+    uint32_t tensors[PST_MAX_DEGREES], n_tensors; /* the first is for partitioners that give stages
+                                                     no degree */
     bool sequence;     /* tokens are divided among the parts outside split operators */
     uint32_t ways;     /* enum pst_ways: auto | megatron | ulysses | rows */
     uint32_t gathered; /* enum: replay | keep */
@@ -112,6 +114,7 @@ struct pst_cluster;
 struct pst_cost_model;
 struct pst_plan;
 struct pst_planned;
+struct pst_cuts; /* planner.h */
 
 /* Nanoseconds of a step of a lowered plan in the long run; quick: about. */
 typedef pst_status pst_planner_clock(const struct pst_plan *plan, const struct pst_graph *graph,
@@ -140,6 +143,7 @@ struct pst_job {
     struct pst_training *training; /* the sections of the training program, in `arena`; NULL where
                                       no program added any */
     pst_job_planner *planner;      /* NULL: pst_planner_run */
+    const struct pst_cuts *cuts;   /* stages that are settled; NULL: the partitioner is asked */
     uint32_t advice; /* PST_ADVICE_*: what `planner` adds where nothing fits; ALL unless a
                         caller sets it */
     bool slim;       /* the plan is for reports: its programs may be slim */

@@ -47,9 +47,10 @@ static const struct pst_param train_rows[] = {
 };
 
 static const struct pst_param parallel_rows[] = {
-    ROW(parallel, tensor, INT, "1", "1..1024",
+    ROW(parallel, tensor, STRING, "1", "1..1024",
         "Devices that share each operator (tensor parallelism): linear layers by columns and rows, "
-        "attention by heads, experts by columns, vocabularies by rows."),
+        "attention by heads, experts by columns, vocabularies by rows. Several, such as [1, 2]: "
+        "those that a stage may have; the first is for partitioners that do not choose."),
     ROW(parallel, sequence, BOOL, "false", NULL,
         "With tensor > 1: norms, residual sums and dropout are divided by tokens; each part has an "
         "equal share (sequence parallelism)."),

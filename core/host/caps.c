@@ -18,6 +18,7 @@ static const char *const executor[] = {"chain",
                                        "per-stage-microbatch",
                                        "async",
                                        "replicas",
+                                       "ways",
                                        "two-way",
                                        "sequence-slices",
                                        NULL};

@@ -17,7 +17,6 @@
 #include "plan/sequence.h"
 #include "plan/gathers.h"
 
-#define MOST_BYTES        ((size_t)2 << 30)
 #define MOST_INSTRS       100000000u
 #define MOST_DEVICES      65536u
 #define MOST_STAGES       65536u
@@ -893,7 +892,7 @@ pst_status pst_plan_read(const char *path, const struct pst_graph *graph,
     pst_status status;
 
     pst_doing("reading the plan", path);
-    status = pst_file_read(path, MOST_BYTES, "input.path", &text, &length, err);
+    status = pst_file_read(path, PST_PLAN_FILE_BYTES, "input.path", &text, &length, err);
     PST_TRY(status, pst_plan_parse(path, text, length, graph, ret_plan, err));
     free(text);
     return status;
@@ -905,7 +904,7 @@ pst_status pst_plan_read_config(const char *path, char **ret_config_json, struct
     const char *at = NULL;
     size_t length = 0, n;
     json_t *config = NULL;
-    pst_status status = pst_file_read(path, MOST_BYTES, "input.path", &text, &length, err);
+    pst_status status = pst_file_read(path, PST_PLAN_FILE_BYTES, "input.path", &text, &length, err);
 
     if (status != PST_OK) {
         return status;

@@ -73,7 +73,9 @@ static pst_status copy_stages(const struct pst_planner *planner, const struct ps
 /* Copies the remarks that the partitioner made with its last answer into the plan's arena. */
 static void keep_remarks(const struct pst_planner *planner, struct pst_planned *planned)
 {
-    const struct pst_remarks *remarks = &planner->strategies.partitioner->remarks;
+    const struct pst_cuts *cuts = planner->in.job->cuts;
+    const struct pst_remarks *remarks =
+        cuts != NULL ? &cuts->remarks : &planner->strategies.partitioner->remarks;
 
     planned->n_remarks = remarks->n;
     pst_remarks_copy(remarks, &planned->plan->arena, &planned->remarks);

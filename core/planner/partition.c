@@ -2,6 +2,8 @@
  *
  * The question to a partitioner; the stages of a job, checked as they come.
  */
+#include <string.h>
+
 #include "planner/stage_rules.h"
 #include "planner/state.h"
 
@@ -87,6 +89,7 @@ void pst_planner_state(const struct pst_planner *planner, struct pst_arena *aren
 {
     static const uint32_t one = 1;
     const struct pst_planner_devices *of = &planner->devices;
+    const uint32_t n_tensors = planner->in.n_tensors;
     uint32_t n = of->places.n, n_degrees = of->chooses ? of->n_degrees : 0;
     struct pst_cluster_device *devices = describe_places(planner, arena);
     struct pst_cluster_view *cluster = pst_arena_array(arena, 1, sizeof *cluster);
@@ -111,6 +114,8 @@ void pst_planner_state(const struct pst_planner *planner, struct pst_arena *aren
         .n_stages = of->places.n_stages,
         .n_devices = n,
         .capacity_bytes = capacity,
+        .tensors = n_tensors > 0 ? planner->in.tensors : &one,
+        .n_tensors = n_tensors > 0 ? n_tensors : 1,
     };
 }
 
@@ -129,6 +134,73 @@ pst_status pst_planner_ask(struct pst_planner *planner, struct pst_instance *par
     return status;
 }
 
+/* --- stages alone ------------------------------------------------------------------------------*/
+
+struct stages {
+    struct pst_stage_decl *decls;
+    uint32_t n;
+    struct pst_arena *arena;
+};
+
+static void keep_stage(void *self, const struct pst_stage_decl *decl)
+{
+    struct stages *stages = self;
+    uint32_t *nodes = pst_arena_array(stages->arena, decl->n_nodes, sizeof *nodes);
+    uint32_t *ranks = pst_arena_array(stages->arena, decl->n_ranks, sizeof *ranks);
+
+    memcpy(nodes, decl->nodes, decl->n_nodes * sizeof *nodes);
+    memcpy(ranks, decl->ranks, decl->n_ranks * sizeof *ranks);
+    stages->decls[stages->n++] = (struct pst_stage_decl){.size = sizeof *decl,
+                                                         .nodes = nodes,
+                                                         .n_nodes = decl->n_nodes,
+                                                         .ranks = ranks,
+                                                         .n_ranks = decl->n_ranks,
+                                                         .microbatch_size = decl->microbatch_size,
+                                                         .k = decl->k,
+                                                         .tensor = pst_stage_tensor(decl)};
+}
+
+pst_status pst_planner_cut(struct pst_planner *planner, struct pst_arena *arena,
+                           struct pst_cuts *ret_cuts, struct pst_error *err)
+{
+    struct pst_instance *partitioner = planner->strategies.partitioner;
+    struct stages stages = {.arena = arena}; /* each has a rank of its own */
+    struct pst_partition_remark *remarks;
+    struct answer answer;
+    pst_status status;
+
+    stages.decls = pst_arena_array(arena, planner->devices.places.n, sizeof *stages.decls);
+    begin_answer(&answer, planner, NULL);
+    answer.intake.take = keep_stage;
+    answer.intake.self = &stages;
+    status = pst_planner_ask(planner, partitioner, &answer.intake, err);
+    if (status == PST_OK) {
+        *ret_cuts = (struct pst_cuts){
+            .stages = stages.decls, .n_stages = stages.n, .remarks.n = partitioner->remarks.n};
+        pst_remarks_copy(&partitioner->remarks, arena, &remarks);
+        memcpy(ret_cuts->remarks.items, remarks, ret_cuts->remarks.n * sizeof *remarks);
+    }
+    return status;
+}
+
+/* Settled stages go the way of an answer. */
+static pst_status take_cuts(struct pst_planner *planner, const struct pst_cuts *cuts,
+                            struct pst_plan *plan, struct pst_error *err)
+{
+    struct pst_arena arena = {0};
+    struct pst_partition_in in;
+    pst_status status;
+
+    pst_planner_state(planner, &arena, &in);
+    planner->asked = &in;
+    status = pst_planner_suppose(planner, cuts->stages, cuts->n_stages, plan, err);
+    planner->asked = NULL;
+    pst_arena_finish(&arena);
+    return status;
+}
+
+/* --- a plan's stages ---------------------------------------------------------------------------*/
+
 pst_status pst_planner_partition(struct pst_planner *planner, struct pst_plan *plan,
                                  struct pst_error *err)
 {
@@ -136,6 +208,9 @@ pst_status pst_planner_partition(struct pst_planner *planner, struct pst_plan *p
     struct answer answer;
     pst_status status;
 
+    if (planner->in.job->cuts != NULL) {
+        return take_cuts(planner, planner->in.job->cuts, plan, err);
+    }
     begin_answer(&answer, planner, plan);
     status = pst_planner_ask(planner, planner->strategies.partitioner, &answer.intake, err);
     planner->work += 2 * (uint64_t)graph->n_ops * graph->n_ops; /* a search */

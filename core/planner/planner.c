@@ -32,7 +32,9 @@ static void begin_run(struct pst_planner *planner, const struct pst_search *sear
                .seed = (uint64_t)train->seed,
                .cancelled = search->cancelled,
                .clock = search->clock,
-               .deadline_ns = search->deadline_ns},
+               .deadline_ns = search->deadline_ns,
+               .tensors = search->job->parallel.tensors,
+               .n_tensors = search->ways ? search->job->parallel.n_tensors : 0},
         .sizes = {.batch = pst_graph_samples(graph, (uint32_t)train->batch),
                   .microbatch = (uint32_t)train->microbatch},
         .attempt.capacity_bytes = pst_cluster_capacity(search->cluster),
@@ -198,6 +200,35 @@ static pst_status find_plan(struct pst_planner *planner, const struct pst_search
     return status;
 }
 
+/* The strategies, and what they are asked about; pst_planner_finish in any case. */
+static pst_status open_run(struct pst_planner *planner, const struct pst_search *search,
+                           struct pst_error *err)
+{
+    pst_status status;
+
+    begin_run(planner, search);
+    status = pst_planner_load(planner, err);
+    PST_TRY(status, pst_planner_place(planner, err));
+    if (status == PST_OK) {
+        pst_views_init(planner);
+        pst_job_figures(planner);
+    }
+    return status;
+}
+
+pst_status pst_search_cut(const struct pst_search *search, struct pst_arena *arena,
+                          struct pst_cuts *ret_cuts, struct pst_error *err)
+{
+    struct pst_planner planner;
+    pst_status status = open_run(&planner, search, err);
+
+    PST_TRY(status, pst_planner_cut(&planner, arena, ret_cuts, err));
+    ret_cuts->begin_ns = search->begin_ns;
+    status = explain_stop(&planner, status, err);
+    pst_planner_finish(&planner);
+    return status;
+}
+
 pst_status pst_search_plan(const struct pst_search *search, struct pst_planned *ret_planned,
                            uint64_t *ret_need, struct pst_error *err)
 {
@@ -206,15 +237,9 @@ pst_status pst_search_plan(const struct pst_search *search, struct pst_planned *
     uint64_t limit;
     pst_status status;
 
-    begin_run(&planner, search);
+    status = open_run(&planner, search, err);
     limit = planner.attempt.capacity_bytes;
-    status = pst_planner_load(&planner, err);
-    PST_TRY(status, pst_planner_place(&planner, err));
-    if (status == PST_OK) {
-        pst_views_init(&planner);
-        pst_job_figures(&planner);
-        status = find_plan(&planner, search, &planned, err);
-    }
+    PST_TRY(status, find_plan(&planner, search, &planned, err));
     if (status == PST_ERR_INFEASIBLE) {
         pst_planner_explain_price(&planner, err);
     }
@@ -249,7 +274,8 @@ void pst_search_begin(const struct pst_job *job, struct pst_graph *graph,
                       pst_planner_clock *clock, bool (*cancelled)(void),
                       struct pst_search *ret_search)
 {
-    uint64_t begin_ns = pst_now_ns(), time_limit = job->plugins.time_limit;
+    uint64_t begin_ns = job->cuts != NULL ? job->cuts->begin_ns : pst_now_ns();
+    uint64_t time_limit = job->plugins.time_limit;
 
     *ret_search = (struct pst_search){
         .job = job,

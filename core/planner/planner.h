@@ -6,6 +6,8 @@
 #ifndef PST_PLANNER_PLANNER_H
 #define PST_PLANNER_PLANNER_H
 
+#include <penstock/partitioner.h>
+
 #include "base/util.h"
 #include "config/job.h"
 #include "graph/cost.h"
@@ -34,6 +36,14 @@ void pst_planned_finish(struct pst_planned *planned);
 /* Bytes that the largest device must have for this plan to fit everywhere. */
 uint64_t pst_planned_need(const struct pst_planned *planned);
 
+/* Stages that are settled before a plan is searched. */
+struct pst_cuts {
+    const struct pst_stage_decl *stages;
+    uint32_t n_stages;
+    struct pst_remarks remarks; /* of the partitioner whose answer they are */
+    uint64_t begin_ns;          /* of the search for them: the time limit is that of both */
+};
+
 struct pst_attempts;
 /* How one planning run looks for a plan, with its strategies at hand (attempts.h). */
 typedef pst_status pst_attempts_fn(struct pst_attempts *attempts, void *context,
@@ -49,8 +59,9 @@ struct pst_search {
     pst_planner_clock *clock; /* may be NULL */
     uint64_t begin_ns;
     uint64_t deadline_ns; /* UINT64_MAX: none */
-    uint64_t *work;       /* adds up what is planned, about: operators that strategies are asked
-                             about, passes that are lowered; NULL: not wanted */
+    bool ways; /* the partitioner gives stages degrees, any of parallel.tensor; devices are ranks */
+    uint64_t *work; /* adds up what is planned, about: operators that strategies are asked
+                       about, passes that are lowered; NULL: not wanted */
     pst_attempts_fn *attempts; /* NULL: pst_attempts_find */
     void *context;             /* of that */
     uint64_t *least_bytes;     /* [operators of the graph] room for a figure per stage of the plan
@@ -70,6 +81,9 @@ void pst_search_end(const struct pst_search *search, struct pst_planned *planned
    that is too much; 0: there was no plan. */
 pst_status pst_search_plan(const struct pst_search *search, struct pst_planned *ret_planned,
                            uint64_t *ret_need, struct pst_error *err);
+/* The stages of the partitioner's answer alone, in `arena`, with search->ways. */
+pst_status pst_search_cut(const struct pst_search *search, struct pst_arena *arena,
+                          struct pst_cuts *ret_cuts, struct pst_error *err);
 /* Has the time passed? */
 static inline bool pst_search_is_late(uint64_t deadline_ns)
 {
@@ -83,6 +97,11 @@ void pst_hasten(struct pst_arena *arena, struct pst_job *job);
 /* topology.c: may the ranks of the job's devices meet inside passes, as far as its modules are
    known? */
 bool pst_job_meets(const struct pst_job *job);
+
+/* Does the strategy of this table provide the word? Not where it cannot be opened, which the
+   planner reports. */
+bool pst_job_provides(const struct pst_job *job, struct pst_config_node *table, const char *kind,
+                      const char *word);
 
 /* Slices per sequence, by the scheduler's parameter; 1 where it orders whole sequences or cannot be
    opened, which the planner reports. */

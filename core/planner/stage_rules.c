@@ -54,13 +54,35 @@ static bool allows_degree(const struct pst_stage_intake *rules, uint32_t degree)
            has_number(rules->in->degrees, rules->in->n_degrees, degree);
 }
 
+static uint32_t replicas_of(const struct pst_stage_decl *decl)
+{
+    return decl->n_ranks / pst_stage_tensor(decl);
+}
+
+static bool check_tensor(struct pst_stage_intake *rules, const struct pst_stage_decl *decl)
+{
+    const uint32_t s = rules->n_stages, tensor = pst_stage_tensor(decl);
+
+    if (!has_number(rules->in->tensors, rules->in->n_tensors, tensor)) {
+        rules->unoffered = true;
+        return refuse(rules, "the tensor degree of stage %u is %u, which was not offered", s,
+                      tensor);
+    }
+    return decl->n_ranks % tensor == 0 ||
+           refuse(rules, "stage %u has %u ranks, which its tensor degree %u does not divide", s,
+                  decl->n_ranks, tensor);
+}
+
 static bool take_ranks(struct pst_stage_intake *rules, const struct pst_stage_decl *decl)
 {
-    uint32_t s = rules->n_stages;
+    const uint32_t s = rules->n_stages, tensor = pst_stage_tensor(decl);
 
-    if (!allows_degree(rules, decl->n_ranks)) {
+    if (!check_tensor(rules, decl)) {
+        return false;
+    }
+    if (!allows_degree(rules, replicas_of(decl))) {
         return refuse(rules, "stage %u has %u replicas; degrees are those that were offered", s,
-                      decl->n_ranks);
+                      replicas_of(decl));
     }
     for (uint32_t i = 0; i < decl->n_ranks; i++) {
         uint32_t rank = decl->ranks[i];
@@ -71,6 +93,10 @@ static bool take_ranks(struct pst_stage_intake *rules, const struct pst_stage_de
         }
         if (rules->holder[rank] != PST_NONE) {
             return refuse(rules, "stage %u is on rank %u, which has a stage already", s, rank);
+        }
+        if (rank != decl->ranks[i / tensor * tensor] + i % tensor) {
+            return refuse(rules, "stage %u has rank %u, but the %u ranks of a replica are in a row",
+                          s, rank, tensor);
         }
         rules->holder[rank] = s;
     }
@@ -94,7 +120,7 @@ static bool is_size(const struct pst_stage_intake *rules, uint32_t size)
 static bool check_size(struct pst_stage_intake *rules, const struct pst_stage_decl *decl)
 {
     uint32_t s = rules->n_stages;
-    uint32_t size = decl->microbatch_size / (own_width(rules) ? decl->n_ranks : 1);
+    uint32_t size = decl->microbatch_size / (own_width(rules) ? replicas_of(decl) : 1);
 
     if (!is_size(rules, size)) {
         return refuse(rules,
@@ -107,9 +133,9 @@ static bool check_size(struct pst_stage_intake *rules, const struct pst_stage_de
                       "begin in a batch of %u",
                       s, decl->k, decl->microbatch_size, rules->in->batch);
     }
-    if (decl->microbatch_size % decl->n_ranks != 0) {
+    if (decl->microbatch_size % replicas_of(decl) != 0) {
         return refuse(rules, "stage %u splits micro-batches of %u samples over %u replicas", s,
-                      decl->microbatch_size, decl->n_ranks);
+                      decl->microbatch_size, replicas_of(decl));
     }
     return true;
 }
@@ -219,7 +245,10 @@ pst_status pst_stage_intake_end(struct pst_stage_intake *intake, struct pst_erro
             refuse(intake, "node \"%s\" is in no stage", name_of(intake, v));
         }
     }
-    if (intake->fault[0] != '\0') {
+    if (intake->unoffered) {
+        status = pst_fail(err, PST_ERR_BUG, "plugin.contract", "partitioner \"%s\": %s",
+                          intake->partitioner, intake->fault);
+    } else if (intake->fault[0] != '\0') {
         status = pst_plan_illegal(err, kind, intake->partitioner, "%s", intake->fault);
     } else if (wanted != 0 && n != wanted && intake->scheduler == NULL) {
         status = pst_plan_illegal(err, kind, intake->partitioner,

@@ -25,10 +25,17 @@ struct pst_stage_intake {
     uint32_t *owner;  /* [n_nodes] stage, or PST_NONE */
     uint32_t *holder; /* [n_devices] stage, or PST_NONE */
     char fault[512];  /* the first violation, in words */
+    bool unoffered;   /* it is a degree of operators that was not to be had */
 };
 
+/* Devices that share each operator of a stage. */
+static inline uint32_t pst_stage_tensor(const struct pst_stage_decl *decl)
+{
+    return PST_HAS(decl, tensor) && decl->tensor > 0 ? decl->tensor : 1;
+}
+
 /* Around stages that are given to out.stage; `in` is kept until the end. Errors: plan.illegal,
-   naming the partitioner. */
+   naming the partitioner; plugin.contract where `unoffered`. */
 void pst_stage_intake_begin(struct pst_stage_intake *intake, const struct pst_partition_in *in);
 pst_status pst_stage_intake_end(struct pst_stage_intake *intake, struct pst_error *err);
 

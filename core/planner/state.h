@@ -63,7 +63,9 @@ struct pst_planner_in {
     uint64_t seed; /* of pst.rng/1 */
     bool (*cancelled)(void);
     pst_planner_clock *clock;
-    uint64_t deadline_ns; /* UINT64_MAX: none */
+    uint64_t deadline_ns;    /* UINT64_MAX: none */
+    const uint32_t *tensors; /* degrees that a stage may have; devices are ranks */
+    uint32_t n_tensors;      /* 0: 1 alone, and devices may be groups of ranks */
 };
 
 /* Written by pst_planner_load, once; by pst_problem_open. */
@@ -81,7 +83,7 @@ struct pst_planner_devices {
     uint32_t *ranks;    /* [places.n * degree] of each place, copy by copy */
     uint32_t n_degrees; /* replica counts that a stage may have, offered if `chooses` */
     const uint32_t *degrees;
-    bool replicates;      /* one of these counts is above 1 */
+    bool replicates;      /* one of these counts is above 1, or a stage may have parts */
     bool chooses;         /* the partitioner assigns ranks to stages; its places are ranks */
     uint32_t degree;      /* ranks of every stage, over all its copies; 1 if `chooses` */
     uint32_t width;       /* ranks of every logical device: degree / copies; 1 if `chooses` */
@@ -193,9 +195,13 @@ void pst_planner_state(const struct pst_planner *planner, struct pst_arena *aren
 /* partition.c: asks it; stages go into the intake. Errors: also those of pst_stage_intake_ask. */
 pst_status pst_planner_ask(struct pst_planner *planner, struct pst_instance *partitioner,
                            struct pst_stage_intake *intake, struct pst_error *err);
-/* partition.c: fills the plan's stages and derives its edges. */
+/* partition.c: fills the plan's stages, with those of job->cuts if there are any, and derives its
+   edges. */
 pst_status pst_planner_partition(struct pst_planner *planner, struct pst_plan *plan,
                                  struct pst_error *err);
+/* partition.c: the stages of the partitioner's answer, in `arena`. */
+pst_status pst_planner_cut(struct pst_planner *planner, struct pst_arena *arena,
+                           struct pst_cuts *ret_cuts, struct pst_error *err);
 /* Like pst_planner_partition, for stages that the partitioner asks about during its search. */
 pst_status pst_planner_suppose(struct pst_planner *planner, const struct pst_stage_decl *stages,
                                uint32_t n_stages, struct pst_plan *plan, struct pst_error *err);

@@ -83,7 +83,7 @@ pst_status pst_job_plugin_is_foreign(const struct pst_job *job, struct pst_confi
                                        job->plugins.time_limit, ret_foreign, err);
 }
 
-/* --- slices of sequences ----------------------------------------------------------------------*/
+/* --- slices of sequences, and words ----------------------------------------------------------*/
 
 /* Slices by the plugin's table, or its default; 1 where that is not a valid number. */
 static uint32_t read_slices(const struct pst_plugin *plugin, struct pst_config_node *table)
@@ -102,28 +102,49 @@ static uint32_t read_slices(const struct pst_plugin *plugin, struct pst_config_n
     return slices < 1 || slices > UINT32_MAX ? 1 : (uint32_t)slices;
 }
 
+/* Returns the plugin of a table as it describes itself, in `arena`; NULL: it cannot be opened. */
+static const struct pst_plugin *described(const struct pst_job *job, struct pst_config_node *table,
+                                          const char *kind, struct pst_arena *arena,
+                                          struct pst_error *why)
+{
+    struct choice choice = {NULL, NULL};
+    const struct pst_plugin *plugin = NULL;
+    const char *path;
+
+    if (read_choice(job, table, kind, &choice, NULL) != PST_OK) {
+        return NULL;
+    }
+    path = choice.path != NULL ? choice.path
+                               : pst_plugin_where(arena, kind, choice.id, job->plugins.path);
+    return path[0] != '\0' &&
+                   pst_plugin_describe(arena, path, kind, choice.id, job->plugins.time_limit,
+                                       &plugin, NULL, why) == PST_OK
+               ? plugin
+               : NULL;
+}
+
+bool pst_job_provides(const struct pst_job *job, struct pst_config_node *table, const char *kind,
+                      const char *word)
+{
+    struct pst_arena arena = {0};
+    struct pst_error unused = {.status = PST_OK};
+    const struct pst_plugin *plugin = described(job, table, kind, &arena, &unused);
+    const bool provides = plugin != NULL && pst_caps_has(plugin->provides, word);
+
+    pst_arena_finish(&arena);
+    return provides;
+}
+
 pst_status pst_job_read_slices(const struct pst_job *job, uint32_t *ret_slices,
                                struct pst_error *err)
 {
     struct pst_arena arena = {0};
-    struct choice choice = {NULL, NULL};
-    const struct pst_plugin *plugin = NULL;
     struct pst_error why = {.status = PST_OK};
+    const struct pst_plugin *plugin = described(job, job->scheduler, "scheduler", &arena, &why);
 
-    *ret_slices = 1;
-
-    if (read_choice(job, job->scheduler, "scheduler", &choice, NULL) == PST_OK) {
-        const char *path = choice.path != NULL ? choice.path
-                                               : pst_plugin_where(&arena, "scheduler", choice.id,
-                                                                  job->plugins.path);
-
-        if (path[0] != '\0' &&
-            pst_plugin_describe(&arena, path, "scheduler", choice.id, job->plugins.time_limit,
-                                &plugin, NULL, &why) == PST_OK &&
-            pst_caps_has(plugin->provides, PST_SLICES_WORD)) {
-            *ret_slices = read_slices(plugin, job->scheduler);
-        }
-    }
+    *ret_slices = plugin != NULL && pst_caps_has(plugin->provides, PST_SLICES_WORD)
+                      ? read_slices(plugin, job->scheduler)
+                      : 1;
     pst_arena_finish(&arena);
     if (strcmp(why.kind, "plugin.timeout") != 0) {
         return PST_OK;

@@ -270,6 +270,7 @@ static pst_status read_degrees(const struct pst_planner_in *in, struct pst_arena
             devices->replicates |= train->degree[i] > 1;
         }
     }
+    devices->replicates |= in->n_tensors > 0;
     return devices->n_degrees > 0
                ? PST_OK
                : pst_fail(err, PST_ERR_CONFIG, "config.value",
@@ -329,6 +330,25 @@ static pst_status divide_evenly(struct pst_planner *planner, uint32_t degree, st
     return join_copies(strategies, devices, &planner->sizes, err);
 }
 
+/* Stages of several degrees are on ranks, which only who knows replicas can deal out. */
+static pst_status check_ways(const struct pst_planner *planner, struct pst_error *err)
+{
+    const struct pst_strategies *strategies = &planner->strategies;
+    const struct pst_plugin *partitioner = strategies->partitioner->plugin;
+
+    if (planner->in.n_tensors == 0) {
+        return PST_OK;
+    }
+    return planner->devices.topology.n_stages == 0
+               ? pst_caps_require(partitioner, "replicas", "a tensor degree for each stage", err)
+               : pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                          "parallel.tensor = [%s] has partitioner \"%s\" choose ranks for stages, "
+                          "but scheduler \"%s\" places them; set parallel.tensor to one number, or "
+                          "use another scheduler",
+                          planner->in.job->parallel.tensor, partitioner->id,
+                          strategies->scheduler->plugin->id);
+}
+
 /* Where the partitioner knows replicas and the scheduler takes any stages, it is given all ranks
    and says which stage has which. Everybody else is given logical devices of equal size, as though
    each were one device, and the host deals their samples out. */
@@ -352,6 +372,7 @@ static pst_status find_devices(struct pst_planner *planner, struct pst_error *er
         return asked == n ? PST_OK : pst_scheduler_topology(scheduler, n, &devices->topology, err);
     }
     devices->n_logical = asked;
+    PST_TRY(status, check_ways(planner, err));
     return status == PST_OK ? divide_evenly(planner, devices->degrees[0], err) : status;
 }
 

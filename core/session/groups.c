@@ -9,6 +9,7 @@
 #include "graph/split.h"
 #include "host/plugin_host.h"
 #include "host/remark.h"
+#include "session/degrees.h"
 #include "session/patterns.h"
 
 static pst_status place_error(const struct pst_job *job, pst_status status, struct pst_error *err)
@@ -18,17 +19,17 @@ static pst_status place_error(const struct pst_job *job, pst_status status, stru
 
 /* --- the graph ---------------------------------------------------------------------------------*/
 
-static pst_status check_slices(const struct pst_job *job, struct pst_error *err)
+static pst_status check_slices(const struct pst_job *job, uint32_t tensor, struct pst_error *err)
 {
     uint32_t slices = 1;
     pst_status status = pst_job_read_slices(job, &slices, err);
 
     return status == PST_OK && slices > 1
                ? pst_fail(err, PST_ERR_CONFIG, "config.value",
-                          "parallel.tensor = %lld, but the scheduler orders %u slices of each "
+                          "parallel.tensor = %u, but the scheduler orders %u slices of each "
                           "sequence, which have no parts; set scheduler.slices = 1, use another "
                           "scheduler, or set parallel.tensor = 1",
-                          (long long)job->parallel.tensor, slices)
+                          tensor, slices)
                : status;
 }
 
@@ -106,7 +107,7 @@ static pst_status split_graph(const struct pst_job *job, struct pst_division *ho
                                          pst_graph_check_ways(whole, how, err), err);
 
     how->ret_fault = &fault;
-    PST_TRY(status, check_slices(job, err));
+    PST_TRY(status, check_slices(job, how->parts, err));
     PST_TRY(status, pst_graph_split(*graph, how, graph, err));
     if (fault.op != PST_NONE) {
         status = pst_config_place_item(job->config, "parallel", fault.key,
@@ -116,17 +117,16 @@ static pst_status split_graph(const struct pst_job *job, struct pst_division *ho
     return place_error(job, status, err);
 }
 
-pst_status pst_groups_split(const struct pst_job *job, struct pst_graph **graph,
+pst_status pst_groups_split(const struct pst_job *job, uint32_t tensor, struct pst_graph **graph,
                             struct pst_error *err)
 {
-    struct pst_division how = {.parts = (uint32_t)job->parallel.tensor,
-                               .sequence = job->parallel.sequence,
-                               .ways = job->parallel.ways};
+    struct pst_division how = {
+        .parts = tensor, .sequence = job->parallel.sequence, .ways = job->parallel.ways};
     uint8_t *asked;
     pst_status status;
 
-    if (job->parallel.tensor == 1) {
-        return check_one(job, err);
+    if (tensor == 1) {
+        return pst_degrees_are_chosen(job) ? PST_OK : check_one(job, err);
     }
     status = read_ways(job, *graph, &asked, err);
     how.asked = asked;
@@ -170,7 +170,7 @@ static pst_status check_cluster(const struct pst_cluster *cluster, long long ten
 
 /* The parts compute whole operators apart, and their bits must agree: so do the processors, and the
    library that uses them. How many cores there are does not matter. */
-static pst_status check_processors(const struct pst_session *session, struct pst_error *err)
+pst_status pst_groups_check_processors(const struct pst_session *session, struct pst_error *err)
 {
     const struct pst_team *team = &session->team;
     char own[256] = "", *all, *end;
@@ -193,14 +193,14 @@ static pst_status check_processors(const struct pst_session *session, struct pst
         }
     }
     free(all);
-    return status;
+    return place_error(session->job, status, err);
 }
 
 /* Meetings inside passes: of parts, and of replicas that keep pieces of gradients and
    weights. */
-static pst_status check_transport(const struct pst_job *job, struct pst_error *err)
+static pst_status check_transport(const struct pst_job *job, uint32_t tensor, struct pst_error *err)
 {
-    const bool parts = job->parallel.tensor > 1;
+    const bool parts = tensor > 1;
 
     if ((!parts && job->parallel.zero < 2) ||
         !pst_module_has("transport", job->run.transport, PST_MODULE_IN_STREAMS)) {
@@ -211,25 +211,20 @@ static pst_status check_transport(const struct pst_job *job, struct pst_error *e
                                      "transport %s does not support parallel.%s = %lld; set "
                                      "run.transport = \"threads\" or \"mpi\"%s",
                                      job->run.transport, parts ? "tensor" : "zero",
-                                     (long long)(parts ? job->parallel.tensor : job->parallel.zero),
+                                     parts ? (long long)tensor : (long long)job->parallel.zero,
                                      parts ? "" : ", or parallel.zero = 1"),
                             err);
 }
 
 pst_status pst_groups_check(const struct pst_session *session, struct pst_error *err)
 {
-    pst_status status;
-
     const struct pst_job *job = session->job;
-    const long long tensor = job->parallel.tensor;
+    const uint32_t tensor = session->graph->parts;
+    const pst_status status = check_transport(job, tensor, err);
 
-    status = check_transport(job, err);
-    if (tensor == 1 || status != PST_OK) {
-        return status;
-    }
-    status = check_cluster(&session->cluster, tensor, err);
-    PST_TRY(status, check_processors(session, err));
-    return place_error(job, status, err);
+    return tensor == 1 || status != PST_OK
+               ? status
+               : place_error(job, check_cluster(&session->cluster, tensor, err), err);
 }
 
 static uint64_t part_of(uint64_t whole, uint64_t parts)

@@ -9,14 +9,17 @@
 
 #include "session/session.h"
 
-/* Makes of the model's graph that of a part, where the job has parts; else it stays. Errors:
+/* Makes of the model's graph that of one of `tensor` parts; of one part it stays. Errors:
    config.value, at the key of [parallel]; then the graph stays. */
-pst_status pst_groups_split(const struct pst_job *job, struct pst_graph **graph,
+pst_status pst_groups_split(const struct pst_job *job, uint32_t tensor, struct pst_graph **graph,
                             struct pst_error *err);
 
-/* Can the devices and the transport of [cluster] and [run] be groups? config.value, plan.mismatch;
-   exit 2. */
+/* Can the devices and the transport of [cluster] and [run] be groups, as many as the session's
+   graph has parts? config.value, plan.mismatch; exit 2. */
 pst_status pst_groups_check(const struct pst_session *session, struct pst_error *err);
+/* Do parts have processors whose bits agree? Asks all processes, before anybody knows how many
+   parts a stage has. plan.mismatch; exit 2. */
+pst_status pst_groups_check_processors(const struct pst_session *session, struct pst_error *err);
 
 /* The cluster that plans are searched for, each of its devices a group, and the costs with it:
    where there are no parts, those of the session. cores: devices that compute at a time; 0: all. */

@@ -10,6 +10,7 @@
 #include "base/util.h"
 #include "host/plugin_host.h"
 #include "planner/state.h"
+#include "session/degrees.h"
 #include "session/groups.h"
 #include "plan/gathers.h"
 
@@ -81,8 +82,9 @@ static pst_status blame_plugins(const struct pst_job *job, pst_status status, st
 static pst_status adopt_plan(struct pst_session *session, const char *text, struct pst_error *err)
 {
     struct pst_planned *planned = &session->planned;
-    pst_status status = pst_plan_parse("", text, strlen(text), session->graph, &planned->plan, err);
+    pst_status status = pst_degrees_adopt(session, "", text, strlen(text), err);
 
+    PST_TRY(status, pst_plan_parse("", text, strlen(text), session->graph, &planned->plan, err));
     if (status == PST_OK && !belongs(session, planned->plan)) {
         status = pst_fail(err, PST_ERR_BUG, "plugin.contract", "it is for another job");
     }
@@ -115,29 +117,44 @@ static pst_status open_session(void *job_, struct pst_error *err)
     return status == PST_OK ? pst_session_create_for_planning(own, &job->session, err) : status;
 }
 
-/* It has the time limit from the job, and says itself what passed it. A plan for a description is
-   for devices side by side, wherever it is made; times that were measured here are of devices that
-   may have to take turns, and so are steps that the search compares. */
-static pst_status search_plan(const void *job, bool (*cancelled)(void), void *ret_planned,
-                              struct pst_error *err)
+/* A plan for a description is for devices side by side, wherever it is made; times that were
+   measured here are of devices that may have to take turns, and so are steps that the search
+   compares. */
+static pst_status search_groups(struct pst_session *session, const struct pst_job *job,
+                                bool (*cancelled)(void), struct pst_planned *ret_planned,
+                                struct pst_error *err)
 {
-    struct pst_session *session = ((const struct pst_plan_job *)job)->session;
-    pst_job_planner *planner =
-        session->job->planner == NULL ? pst_planner_run : session->job->planner;
+    pst_job_planner *planner = job->planner == NULL ? pst_planner_run : job->planner;
     struct pst_groups groups;
     pst_status status;
 
     pst_groups_describe(session, session->profile != NULL ? pst_session_side_by_side(session) : 0,
                         &groups);
-    status = planner(
-        session->job, session->graph, groups.cost.cluster, &groups.cost, pst_predict_step,
-        cancelled == pst_worker_stopped_or_late ? pst_worker_stopped : cancelled, ret_planned, err);
+    status = planner(job, session->graph, groups.cost.cluster, &groups.cost, pst_predict_step,
+                     cancelled, ret_planned, err);
     if (status != PST_OK) {
         pst_groups_explain(session->graph, err);
     } else if (session->graph->parts > 1) {
         pst_groups_expand(session->graph, ret_planned);
         status = pst_session_judge(session, ret_planned, NULL, err);
     }
+    return status;
+}
+
+/* It has the time limit from the job, and says itself what passed it. */
+static pst_status search_plan(const void *asked, bool (*cancelled)(void), void *ret_planned,
+                              struct pst_error *err)
+{
+    struct pst_session *session = ((const struct pst_plan_job *)asked)->session;
+    bool (*stopped)(void) =
+        cancelled == pst_worker_stopped_or_late ? pst_worker_stopped : cancelled;
+    struct pst_job job = *session->job;
+    struct pst_arena arena = {0};
+    pst_status status =
+        session->chooses ? pst_degrees_choose(session, stopped, &arena, &job, err) : PST_OK;
+
+    PST_TRY(status, search_groups(session, &job, stopped, ret_planned, err));
+    pst_arena_finish(&arena);
     return status;
 }
 
@@ -207,8 +224,12 @@ pst_status pst_isolate_search(struct pst_session *session, bool (*cancelled)(voi
     }
     pst_log(PST_LOG_INFO, "plan", "strategies run in %s",
             apart ? "a process of their own" : "this process");
-    return pst_apart_ask(&pst_plan_kind, &asked, "", apart ? &limits : NULL, cancelled,
-                         &session->planned, err);
+    status = pst_apart_ask(&pst_plan_kind, &asked, "", apart ? &limits : NULL, cancelled,
+                           &session->planned, err);
+    if (status == PST_OK) {
+        pst_degrees_warn(job);
+    }
+    return status;
 }
 
 bool pst_isolate_child(int argc, char **argv, pst_job_planner *planner,

@@ -15,6 +15,7 @@
 #include "graph/custom.h"
 #include "host/plugin_host.h"
 #include "planner/state.h"
+#include "session/degrees.h"
 #include "session/groups.h"
 
 /* --- a GPU for each rank? ---------------------------------------------------------------------*/
@@ -145,7 +146,9 @@ pst_status pst_session_graph(const struct pst_job *job, struct pst_graph **ret_g
 
     pst_doing("building", "the model");
     status = parts->graph(job, ret_graph, err);
-    PST_TRY(status, pst_groups_split(job, ret_graph, err));
+    PST_TRY(status,
+            pst_groups_split(job, pst_degrees_are_chosen(job) ? 1 : job->parallel.tensors[0],
+                             ret_graph, err));
     return status == PST_OK ? slice_graph(job, *ret_graph, err) : status;
 }
 
@@ -498,6 +501,16 @@ static pst_status load_profile(struct pst_session *session, struct pst_error *er
     if (session->graph->costed != NULL) {
         return take_costed(session, given, err);
     }
+    if (given && session->chooses) {
+        return pst_config_place(
+            session->job->config, "profile", "file",
+            pst_fail(err, PST_ERR_CONFIG, "config.value",
+                     "\"file\" in [profile] has times of one tensor degree, and "
+                     "parallel.tensor = [%s] lets the partitioner choose; set "
+                     "it to one number, or leave the file out",
+                     session->job->parallel.tensor),
+            err);
+    }
     return given ? parts->profile(session, err) : PST_OK;
 }
 
@@ -545,6 +558,7 @@ static pst_status create_session(const struct pst_job *job, const struct pst_tea
     pst_status status;
 
     session->job = job;
+    session->chooses = pst_degrees_are_chosen(job);
     if (team != NULL) { /* each of its processes asks the device that it has */
         session->team = *team;
         session->device_config.index = team->rank;
@@ -567,6 +581,9 @@ static pst_status create_session(const struct pst_job *job, const struct pst_tea
     }
     PST_TRY(status, pst_cluster_mix(job->cluster, &session->cluster, &session->arena, err));
     PST_TRY(status, pst_groups_check(session, err));
+    if (session->chooses || session->graph->parts > 1) {
+        PST_TRY(status, pst_groups_check_processors(session, err));
+    }
     PST_TRY(status, find_transport(session, with_transport, err));
     if (status == PST_OK && with_transport) {
         status = count_devices(session, err);
@@ -596,6 +613,24 @@ pst_status pst_session_create_for_planning(const struct pst_job *job,
                                            struct pst_session **ret_session, struct pst_error *err)
 {
     return create_session(job, NULL, false, ret_session, err);
+}
+
+pst_status pst_session_divide(struct pst_session *session, uint32_t tensor, struct pst_error *err)
+{
+    pst_status status;
+
+    PST_ASSERT(session->planned.plan == NULL && session->eval_plan == NULL &&
+               session->graph->parts == 1);
+    if (tensor == 1) {
+        return PST_OK;
+    }
+    status = pst_groups_split(session->job, tensor, &session->graph, err);
+    session->cost.graph = session->graph;
+    PST_TRY(status, pst_rules_make(session->job, session->graph, &session->rules, err));
+    PST_TRY(status, pst_config_place(session->job->config, "run", "device",
+                                     check_traits(session, err), err));
+    PST_TRY(status, pst_groups_check(session, err));
+    return status;
 }
 
 static void destroy_programs(struct pst_program **programs, uint32_t n)

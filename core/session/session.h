@@ -44,6 +44,8 @@ struct pst_session {
     struct pst_costed *profile; /* [profile] file, or what was measured here, or NULL */
     bool calibrated;            /* that is what was measured here (parts->calibrate) */
     struct pst_arena arena;
+    bool chooses; /* degrees of tensor parallelism come with the plan: until then the graph is the
+                     whole one (degrees.h) */
     const struct pst_device_ops *device_ops;
     struct pst_device *device; /* answers questions about workspaces; runs nothing */
     struct pst_device_config device_config;
@@ -93,6 +95,11 @@ pst_status pst_session_check_runs(const struct pst_session *session, struct pst_
 pst_status pst_session_graph(const struct pst_job *job, struct pst_graph **ret_graph,
                              struct pst_error *err);
 
+/* Divides the session's graph, which is the whole one, before there is a plan: afterwards it is
+   that of one of `tensor` parts, with the rules and costs of that. Errors: those of
+   pst_session_create that are about parts. */
+pst_status pst_session_divide(struct pst_session *session, uint32_t tensor, struct pst_error *err);
+
 /*
  * A plan for the job. plan_file NULL or "": searches. Otherwise reads the file, which must be for
  * this model, batch and optimizer, and checks it: plan.illegal, exit 2. Then simulates, and refuses
@@ -100,6 +107,11 @@ pst_status pst_session_graph(const struct pst_job *job, struct pst_graph **ret_g
  */
 pst_status pst_session_plan(struct pst_session *session, const char *plan_file,
                             bool (*cancelled)(void), struct pst_error *err);
+
+/* Reads a plan for the session, which becomes its own, not checked: errors of pst_plan_read; and
+   config.value, where it has other degrees than the job. */
+pst_status pst_session_read(struct pst_session *session, const char *plan_file,
+                            struct pst_error *err);
 
 /* The plan that rank 0 made or read: proven here, too, timed, and held against the memory. */
 pst_status pst_session_adopt(struct pst_session *session, const char *text, struct pst_error *err);

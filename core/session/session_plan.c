@@ -12,6 +12,7 @@
 #include "base/saturate.h"
 #include "base/util.h"
 #include "planner/state.h"
+#include "session/degrees.h"
 #include "session/groups.h"
 #include "session/isolate.h"
 #include "plan/gathers.h"
@@ -192,11 +193,27 @@ static pst_status match_job(const struct pst_session *session, const char *file,
     return PST_OK;
 }
 
+pst_status pst_session_read(struct pst_session *session, const char *plan_file,
+                            struct pst_error *err)
+{
+    char *text = NULL;
+    size_t length = 0;
+    pst_status status;
+
+    pst_doing("reading the plan", plan_file);
+    status = pst_file_read(plan_file, PST_PLAN_FILE_BYTES, "input.path", &text, &length, err);
+    PST_TRY(status, pst_degrees_adopt(session, plan_file, text, length, err));
+    PST_TRY(status,
+            pst_plan_parse(plan_file, text, length, session->graph, &session->planned.plan, err));
+    free(text);
+    return status;
+}
+
 static pst_status use_file(struct pst_session *session, const char *plan_file,
                            struct pst_error *err)
 {
     struct pst_check_report *report;
-    pst_status status = pst_plan_read(plan_file, session->graph, &session->planned.plan, err);
+    pst_status status = pst_session_read(session, plan_file, err);
 
     session->given = status == PST_OK;
     PST_TRY(status, match_job(session, plan_file, err));
@@ -330,9 +347,12 @@ pst_status pst_session_plan(struct pst_session *session, const char *plan_file,
 
 pst_status pst_session_adopt(struct pst_session *session, const char *text, struct pst_error *err)
 {
-    pst_status status = pst_plan_parse("the plan of rank 0", text, strlen(text), session->graph,
-                                       &session->planned.plan, err);
+    static const char name[] = "the plan of rank 0";
+    const size_t length = strlen(text);
+    pst_status status = pst_degrees_adopt(session, name, text, length, err);
 
+    PST_TRY(status,
+            pst_plan_parse(name, text, length, session->graph, &session->planned.plan, err));
     PST_TRY(status, pst_session_judge(session, &session->planned, NULL, err));
     return status == PST_OK ? time_and_fit(session, err) : status;
 }

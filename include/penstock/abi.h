@@ -26,7 +26,8 @@
          1.6: pst_plugin.url, .vendor, ids with a vendor, pst.scratch/1,                           \
          pst_topology.n_copies, .slices, pst_cluster_device.kind,                                  \
          pst_cost.compute_on, pst_stage_question.ranks, pst_figures.problem;                       \
-         1.7: data.h, operator.h, pst_builder.custom, PST_NODE_PRESET */
+         1.7: data.h, operator.h, pst_builder.custom, PST_NODE_PRESET,                             \
+         pst_stage_decl.tensor, pst_partition_in.tensors */
 
 #if defined(__GNUC__)
 #define PST_EXPORT __attribute__((visibility("default")))

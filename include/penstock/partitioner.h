@@ -27,16 +27,26 @@ struct pst_partition_in {
     uint32_t n_devices;
     uint64_t capacity_bytes; /* of one device, for one stage; UINT64_MAX: no limit. Where not all
                                 are alike, of the smallest: `cluster` has that of each */
+    /* Since 1.7: how many devices may share each operator of a stage, the usual number first, at
+       least one. If the plugin provides "ways" and there are several: devices are ranks. Else it
+       is 1 alone, and a device may be a group of ranks, which the host divides operators over. */
+    const uint32_t *tensors;
+    uint32_t n_tensors;
 };
 
 struct pst_stage_decl {
     uint32_t size;
     const uint32_t *nodes; /* ascending, convex */
     uint32_t n_nodes;
-    const uint32_t *ranks; /* replicas in order; the host copies both arrays */
+    const uint32_t *ranks; /* replicas in order, the `tensor` ranks of each in a row; the host
+                              copies both arrays */
     uint32_t n_ranks;
     uint32_t microbatch_size; /* samples of one micro-batch over all replicas */
     uint32_t k;               /* of a kFkB schedule, at most its micro-batches; 1 otherwise */
+    /* Where the struct before 1.7 ends with padding, which plugins of then leave as it comes: not
+       even a field here could be told from that. */
+    uint32_t unused;
+    uint32_t tensor; /* since 1.7: devices that share each operator; 0, or no such field: 1 */
 };
 
 /* The answer: stage() once per stage, in topological order of the stages. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The cut that the user writes down: one list of name patterns per stage, and, where the scheduler
- * takes them, a micro-batch size and a number of replicas per stage. For a cut that is known to be
- * good, for a paper's partition as printed, and for stage graphs with branches.
+ * takes them, a micro-batch size, a number of replicas and a tensor degree per stage. For a cut
+ * that is known to be good, for a paper's partition as printed, and for stage graphs with branches.
  */
 #include <errno.h>
 #include <fnmatch.h>
@@ -12,7 +12,7 @@
 #include <penstock/penstock.h>
 
 struct config {
-    const char *stages, *microbatch_sizes, *replicas;
+    const char *stages, *microbatch_sizes, *replicas, *tensor;
 };
 
 static const struct pst_param params[] = {
@@ -25,14 +25,18 @@ static const struct pst_param params[] = {
     PST_PARAM(struct config, replicas, PST_PARAM_STRING, "", NULL,
               "Replicas of a stage, one number per stage separated by ','; stages take devices in "
               "their order; empty: the first of train.degrees for all."),
+    PST_PARAM(struct config, tensor, PST_PARAM_STRING, "", NULL,
+              "Devices that share each operator of a stage, one number per stage separated by ',', "
+              "of those that parallel.tensor lists; so far the same for all; empty: the first of "
+              "parallel.tensor for all."),
 };
 
 struct manual {
     const struct pst_host *host;
     char **patterns; /* of all stages in a row */
     uint32_t *first; /* [n_stages + 1] */
-    uint32_t n_stages, n_sizes, n_replicas;
-    uint32_t *sizes, *replicas;
+    uint32_t n_stages, n_sizes, n_replicas, n_tensors;
+    uint32_t *sizes, *replicas, *tensors;
 };
 
 static char *trim(char *text)
@@ -158,6 +162,9 @@ static pst_status create(const struct pst_host *host, const void *config_, void 
     status = status != PST_OK ? status
                               : read_numbers(self, "replicas", config->replicas, &self->replicas,
                                              &self->n_replicas);
+    status = status != PST_OK
+                 ? status
+                 : read_numbers(self, "tensor", config->tensor, &self->tensors, &self->n_tensors);
     if (status == PST_OK) {
         *ret_self = self;
     }
@@ -189,9 +196,49 @@ static uint32_t size_of(const struct manual *self, const struct pst_partition_in
     return self->n_sizes > 0 ? self->sizes[s] : in->micro_batches[0];
 }
 
+/* Hosts before 1.7 offer no degrees. */
+static uint32_t tensor_of(const struct manual *self, const struct pst_partition_in *in, uint32_t s)
+{
+    return self->n_tensors > 0                           ? self->tensors[s]
+           : PST_HAS(in, n_tensors) && in->n_tensors > 0 ? in->tensors[0]
+                                                         : 1;
+}
+
+static uint32_t ranks_of(const struct manual *self, const struct pst_partition_in *in, uint32_t s)
+{
+    return replicas_of(self, in, s) * tensor_of(self, in, s);
+}
+
+static pst_status check_tensor(const struct manual *self, const struct pst_partition_in *in)
+{
+    const uint32_t n = PST_HAS(in, n_tensors) ? in->n_tensors : 0;
+
+    for (uint32_t s = 0; s < self->n_tensors; s++) {
+        uint32_t i = 0;
+
+        while (i < n && in->tensors[i] != self->tensors[s]) {
+            i++;
+        }
+        if (i == n && n > 1) {
+            return pst_failf(self->host, PST_ERR_CONFIG,
+                             "\"tensor\" has %u for stage %u, which parallel.tensor does not list",
+                             self->tensors[s], s);
+        }
+        if (i == n && self->tensors[s] > 1) {
+            return pst_failf(self->host, PST_ERR_CONFIG,
+                             "\"tensor\" has %u for stage %u, but parallel.tensor is one number, "
+                             "which all stages have; list those that a stage may have, such as "
+                             "[1, %u], or remove \"tensor\"",
+                             self->tensors[s], s, self->tensors[s]);
+        }
+    }
+    return PST_OK;
+}
+
 static pst_status check_replicas(const struct manual *self, const struct pst_partition_in *in)
 {
     uint64_t n_ranks = 0;
+    bool shared = false;
 
     for (uint32_t s = 0; s < self->n_stages; s++) {
         uint32_t n = replicas_of(self, in, s), i = 0;
@@ -211,12 +258,14 @@ static pst_status check_replicas(const struct manual *self, const struct pst_par
                              "%u replicas cannot share the micro-batches of stage %u, %u samples",
                              n, s, size_of(self, in, s));
         }
-        n_ranks += n;
+        n_ranks += ranks_of(self, in, s);
+        shared |= tensor_of(self, in, s) > 1;
     }
     if (n_ranks > in->n_devices) {
         return pst_failf(self->host, PST_ERR_CONFIG,
-                         "\"stages\" names %u stages with %llu replicas in all for %u devices",
-                         self->n_stages, (unsigned long long)n_ranks, in->n_devices);
+                         "\"stages\" names %u stages with %llu %s in all for %u devices",
+                         self->n_stages, (unsigned long long)n_ranks,
+                         shared ? "replicas and parts of these" : "replicas", in->n_devices);
     }
     return PST_OK;
 }
@@ -247,7 +296,7 @@ static pst_status check_counts(const struct manual *self, const struct pst_parti
                                  : "a size must divide train.batch");
         }
     }
-    return check_replicas(self, in);
+    return check_tensor(self, in) == PST_OK ? check_replicas(self, in) : PST_ERR_CONFIG;
 }
 
 /* ranks: those that are left, from the next one on. */
@@ -259,9 +308,10 @@ static pst_status emit_stage(const struct manual *self, const struct pst_partiti
         .size = sizeof stage,
         .nodes = nodes,
         .ranks = ranks,
-        .n_ranks = replicas_of(self, in, s),
+        .n_ranks = ranks_of(self, in, s),
         .microbatch_size = size_of(self, in, s),
         .k = 1,
+        .tensor = tensor_of(self, in, s),
     };
 
     for (uint32_t v = 0; v < in->graph->n_nodes; v++) {
@@ -324,7 +374,7 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     }
     for (uint32_t s = 0; status == PST_OK && s < self->n_stages; s++) {
         status = emit_stage(self, in, owner, s, nodes, ranks + next, out);
-        next += replicas_of(self, in, s);
+        next += ranks_of(self, in, s);
     }
     free(ranks);
     free(owner);
@@ -334,7 +384,8 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
 
 PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)
 
-static const char *const provides[] = {"chain", "dag", "per-stage-microbatch", "replicas", NULL};
+static const char *const provides[] = {"chain",    "dag",  "per-stage-microbatch",
+                                       "replicas", "ways", NULL};
 static const char *const needs[] = {NULL};
 
 static const struct pst_plugin plugin = {

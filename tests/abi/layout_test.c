@@ -25,10 +25,11 @@ LAYOUT(pst_graph_view, 56, size, 0, n_nodes, 4, node_size, 8, n_edges, 12, edge_
        nodes, 24, edges, 32, in_edges, 40, out_edges, 48);
 LAYOUT(pst_cluster_device, 32, memory_bytes, 0, node, 8, speed, 16, kind, 24);
 LAYOUT(pst_cluster_view, 24, size, 0, n_devices, 4, device_size, 8, devices, 16);
-LAYOUT(pst_partition_in, 72, size, 0, graph, 8, cluster, 16, batch, 24, micro_batches, 32, degrees,
-       40, n_micro_batches, 48, n_degrees, 52, n_stages, 56, n_devices, 60, capacity_bytes, 64);
-LAYOUT(pst_stage_decl, 48, size, 0, nodes, 8, n_nodes, 16, ranks, 24, n_ranks, 32, microbatch_size,
-       36, k, 40);
+LAYOUT(pst_partition_in, 88, size, 0, graph, 8, cluster, 16, batch, 24, micro_batches, 32, degrees,
+       40, n_micro_batches, 48, n_degrees, 52, n_stages, 56, n_devices, 60, capacity_bytes, 64,
+       tensors, 72, n_tensors, 80);
+LAYOUT(pst_stage_decl, 56, size, 0, nodes, 8, n_nodes, 16, ranks, 24, n_ranks, 32, microbatch_size,
+       36, k, 40, unused, 44, tensor, 48);
 LAYOUT(pst_partition_out, 24, size, 0, impl, 8, stage, 16);
 LAYOUT(pst_partitioner, 16, size, 0, partition, 8);
 LAYOUT(pst_topology, 28, size, 0, n_stages, 4, version_rule, 8, min_microbatches, 12,

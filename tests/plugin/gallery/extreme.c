@@ -89,6 +89,8 @@ static void write_view(const struct extreme *self, const struct pst_partition_in
         WRITE(struct pst_cluster_device, pst_cluster_device_at(in->cluster, 0))->memory_bytes = 1;
     } else if (lies(self, "degree")) {
         WRITE(uint32_t, in->degrees)[0]++;
+    } else if (lies(self, "tensors")) {
+        WRITE(uint32_t, in->tensors)[0]++;
     } else if (lies(self, "figures")) {
         WRITE(double, profile->figures(self->host)->edge_bytes)[0] = 0;
     }
@@ -102,6 +104,7 @@ static void change_stage(const struct extreme *self, struct pst_stage_decl *stag
     stage->microbatch_size = none_or_most(self, "size-none", "size-most", stage->microbatch_size);
     stage->size = lies(self, "no-size") ? 0 : stage->size;
     stage->n_ranks = lies(self, "many-ranks") ? PST_NONE : stage->n_ranks;
+    stage->tensor = none_or_most(self, "tensor-none", "tensor-most", 1);
     stage->ranks = lies(self, "rank-most")    ? far
                    : lies(self, "rank-twice") ? first
                    : lies(self, "null-ranks") ? NULL

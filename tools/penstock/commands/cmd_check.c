@@ -223,8 +223,7 @@ static void check(struct pst_cli *cli, void *request)
     pst_cli_job_embedded(cli, file, &job);
     job.job.slim = true;
     pst_cli_must(cli, pst_session_create_for_planning(&job.job, &job.session, &cli->err));
-    pst_cli_must(cli,
-                 pst_plan_read(file, job.session->graph, &job.session->planned.plan, &cli->err));
+    pst_cli_must(cli, pst_session_read(job.session, file, &cli->err));
     pst_searching_begin(cli, "proving");
     status = pst_session_judge(job.session, &job.session->planned, report, &cli->err);
     PST_TRY(status, pst_session_compare_stated(job.session, report, &cli->err));

@@ -12,7 +12,7 @@
 #include "commands/terminal.h"
 #include "measure/others.h"
 #include "planner/planner.h"
-#include "session/session.h"
+#include "session/degrees.h"
 #include "tune/trials.h"
 #include "tune/baseline.h"
 
@@ -49,7 +49,8 @@ static bool is_new(const struct form *forms, uint32_t n, const struct form *form
 
 static struct form form_of(const struct pst_job *job)
 {
-    return (struct form){pst_job_slices(job), (uint32_t)job->parallel.tensor,
+    return (struct form){pst_job_slices(job),
+                         pst_degrees_are_chosen(job) ? 0 : job->parallel.tensors[0],
                          job->parallel.sequence};
 }
 

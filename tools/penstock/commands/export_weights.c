@@ -73,7 +73,8 @@ void pst_export_weights(struct pst_cli *cli, const char *checkpoint, const char 
     struct pst_begin *begin = NULL;
 
     open_job(cli, checkpoint, &job);
-    job.job.parallel.tensor = 1; /* values are of the whole model */
+    job.job.parallel.tensors[0] = job.job.parallel.n_tensors =
+        1; /* values are of the whole model */
     job.job.parallel.sequence = false;
     job.job.parallel.ways = 0;
     job.job.n_ways = 0;

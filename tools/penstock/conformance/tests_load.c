@@ -103,6 +103,7 @@ void pst_test_exports(struct pst_subject *subject)
 static const char *const words[] = {"chain",
                                     "dag",
                                     "replicas",
+                                    "ways",
                                     "per-stage-microbatch",
                                     "chunks",
                                     "placement",

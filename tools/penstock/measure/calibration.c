@@ -45,7 +45,7 @@ bool pst_calibration_is_wanted(const struct pst_session *session)
         }
     }
     return job->profile.measure == PST_MEASURE_AUTO && getenv("PENSTOCK_NO_PROFILE") == NULL &&
-           job->profile.file[0] == '\0' && session->graph->costed == NULL &&
+           job->profile.file[0] == '\0' && !session->chooses && session->graph->costed == NULL &&
            !pst_session_has_no_data(session) && !pst_launched_as_several();
 }
 

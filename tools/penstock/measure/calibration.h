@@ -11,8 +11,8 @@
 #include "session/session.h"
 
 /* Would measured times be used? Where the job asks for them (profile.measure), has no others, its
-   [cluster] says nothing about the speed of devices, its operators run on this machine, and this
-   process is alone: processes of one run must agree. */
+   [cluster] says nothing about the speed of devices, its operators run on this machine and are
+   known before the plan is, and this process is alone: processes of one run must agree. */
 bool pst_calibration_is_wanted(const struct pst_session *session);
 
 /* Is the job's data read to measure the host's part? A data plugin that is not penstock's own is

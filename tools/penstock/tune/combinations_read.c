@@ -231,7 +231,8 @@ static pst_status read_value(const struct pst_job *job, enum pst_axis_kind axis,
     if (axis < PST_AXIS_MEMOPT) {
         return read_strategy(job, axis, written, ret_value, err);
     }
-    if (axis == PST_AXIS_REPLICAS && written->kind == PST_CONFIG_STRING) {
+    if ((axis == PST_AXIS_REPLICAS || axis == PST_AXIS_TENSOR) &&
+        written->kind == PST_CONFIG_STRING) {
         *ret_value = json_of(written);
         return PST_OK;
     }
@@ -274,8 +275,7 @@ static void own_value(struct pst_combinations *set, const struct pst_job *job,
                    : axis == PST_AXIS_REPLICAS ? pst_arena_strdup(&set->arena, job->train.degrees)
                    : axis == PST_AXIS_ZERO
                        ? pst_arena_printf(&set->arena, "%lld", (long long)job->parallel.zero)
-                   : axis == PST_AXIS_TENSOR
-                       ? pst_arena_printf(&set->arena, "%lld", (long long)job->parallel.tensor)
+                   : axis == PST_AXIS_TENSOR   ? pst_arena_strdup(&set->arena, job->parallel.tensor)
                    : axis == PST_AXIS_SEQUENCE ? job->parallel.sequence ? "true" : "false"
                    : own == NULL               ? "-"
                                                : label_of(&set->arena, own);

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Degrees of tensor parallelism that the partitioner chooses, or that a plan has: parallel.tensor
+ * lists several. The graph is that of the whole model until they are known. The partitioner is
+ * asked for stages of it and their degrees; then the graph is divided, and a plan is searched for
+ * these stages. So far all stages have the same degree.
+ */
+#ifndef PST_SESSION_DEGREES_H
+#define PST_SESSION_DEGREES_H
+
+#include "session/session.h"
+
+/* Does the job list several degrees, and a partitioner that provides "ways"? Every other one gets
+   the first. */
+bool pst_degrees_are_chosen(const struct pst_job *job);
+/* Warns of degrees that are listed in vain. */
+void pst_degrees_warn(const struct pst_job *job);
+
+/*
+ * Asks the partitioner, divides the session's graph, and settles the stages for the search that
+ * comes: *job becomes the session's with `cuts`, which are in `arena`. Errors: those of
+ * pst_planner_run; plan.mismatch, exit 2, where the degrees cannot run.
+ */
+pst_status pst_degrees_choose(struct pst_session *session, bool (*cancelled)(void),
+                              struct pst_arena *arena, struct pst_job *ret_job,
+                              struct pst_error *err);
+
+/* Divides the session's graph as the plan in this text has it; `name` is used in messages. Where
+   degrees are not chosen, nothing. config.value: the job lists others. */
+pst_status pst_degrees_adopt(struct pst_session *session, const char *name, const char *text,
+                             size_t length, struct pst_error *err);
+
+#endif
