@@ -97,7 +97,7 @@ struct pst_division_fault {
 
 /* How to divide. */
 struct pst_division {
-    uint32_t parts;           /* 2 or more */
+    uint32_t parts;            /* 2 or more */
     const uint16_t *degree_of; /* [operator of the whole] 1 or more, and 2 or more somewhere; what
                                  goes from one to another is whole between them. NULL: `parts` for
                                  all */

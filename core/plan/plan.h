@@ -378,11 +378,11 @@ pst_status pst_plan_connect(struct pst_plan *plan, const struct pst_graph *graph
                             struct pst_error *err);
 
 /*
- * Makes a plan of ranks of a plan of groups. A group is as many ranks as devices share the operators
- * of its stages; ranks are numbered group by group. Each has the list of its group, but for what it
- * moves: part p of a receiver of T parts gets all from part p t / T, rounded down, of a sender of t.
- * So a SEND is in the list of a part as often as there are parts that receive from it, maybe not at
- * all. `plan` does not change.
+ * Makes a plan of ranks of a plan of groups. A group is as many ranks as devices share the
+ * operators of its stages; ranks are numbered group by group. Each has the list of its group, but
+ * for what it moves: part p of a receiver of T parts gets all from part p t / T, rounded down, of a
+ * sender of t. So a SEND is in the list of a part as often as there are parts that receive from it,
+ * maybe not at all. `plan` does not change.
  */
 void pst_plan_expand(const struct pst_plan *plan, const struct pst_graph *graph,
                      struct pst_plan **ret_plan);

@@ -2,8 +2,8 @@
  *
  * Text written by the model: token after token, each drawn from the logits of the whole pipeline in
  * forward direction. Tokens are bytes, or those of a tokenizer. Where the graph decodes
- * (pst_graph_decode) only tokens that are new go through, else the whole text. One that has outgrown
- * the context goes on from its newer half.
+ * (pst_graph_decode) only tokens that are new go through, else the whole text. One that has
+ * outgrown the context goes on from its newer half.
  */
 #ifndef PST_GENERATE_GENERATE_H
 #define PST_GENERATE_GENERATE_H
