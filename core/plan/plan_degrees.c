@@ -9,13 +9,13 @@
 #include "config/json_fields.h"
 #include "plan/plan.h"
 
-/* Numbers that are no degree become one that nobody lists. */
+/* What is no degree is 1 here; the reader of the plan refuses it, in its place. */
 static uint16_t degree_of_stage(const json_t *stage)
 {
     const json_t *tensor = json_object_get(stage, "tensor");
     const json_int_t degree = tensor == NULL ? 1 : json_integer_value(tensor);
 
-    return degree >= 1 && degree < UINT16_MAX ? (uint16_t)degree : UINT16_MAX;
+    return degree >= 1 && degree <= UINT16_MAX ? (uint16_t)degree : 1;
 }
 
 /* Conversions have names that no operator of the whole has. */

@@ -25,7 +25,7 @@ struct pst_stage_intake {
     uint32_t *owner;  /* [n_nodes] stage, or PST_NONE */
     uint32_t *holder; /* [n_devices] stage, or PST_NONE */
     char fault[512];  /* the first violation, in words */
-    bool unoffered;   /* it is a degree of operators that was not to be had */
+    bool unoffered;   /* it is a degree that was not offered */
 };
 
 /* Devices that share each operator of a stage. */

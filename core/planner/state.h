@@ -65,7 +65,7 @@ struct pst_planner_in {
     pst_planner_clock *clock;
     uint64_t deadline_ns;    /* UINT64_MAX: none */
     const uint32_t *tensors; /* degrees that a stage may have; devices are ranks */
-    uint32_t n_tensors;      /* 0: 1 alone, and devices may be groups of ranks */
+    uint32_t n_tensors;      /* 0: only degree 1; a device may be a group of ranks */
 };
 
 /* Written by pst_planner_load, once; by pst_problem_open. */

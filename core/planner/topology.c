@@ -330,7 +330,7 @@ static pst_status divide_evenly(struct pst_planner *planner, uint32_t degree, st
     return join_copies(strategies, devices, &planner->sizes, err);
 }
 
-/* Stages of several degrees are on ranks, which only who knows replicas can deal out. */
+/* A partitioner that chooses degrees gives stages ranks, so it must know replicas. */
 static pst_status check_ways(const struct pst_planner *planner, struct pst_error *err)
 {
     const struct pst_strategies *strategies = &planner->strategies;

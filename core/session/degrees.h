@@ -13,7 +13,7 @@
 /* Does the job list several degrees, and a partitioner that provides "ways"? Every other one gets
    the first. */
 bool pst_degrees_are_chosen(const struct pst_job *job);
-/* Warns of degrees that are listed in vain. */
+/* Warns that all but the first degree are ignored. */
 void pst_degrees_warn(const struct pst_job *job);
 
 /*

@@ -125,10 +125,14 @@ pst_status pst_groups_split(const struct pst_job *job, uint32_t tensor, struct p
     uint8_t *asked;
     pst_status status;
 
-    if (tensor == 1) {
-        return pst_degrees_are_chosen(job) ? PST_OK : check_one(job, err);
+    if (tensor == 1 && !pst_degrees_are_chosen(job)) {
+        return check_one(job, err);
     }
     status = read_ways(job, *graph, &asked, err);
+    if (tensor == 1) {
+        free(asked);
+        return status;
+    }
     how.asked = asked;
     PST_TRY(status, split_graph(job, &how, graph, err));
     free(asked);

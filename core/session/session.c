@@ -13,6 +13,7 @@
 #include "exec/exec.h"
 #include "exec/kernels_early.h"
 #include "graph/custom.h"
+#include "graph/split.h"
 #include "host/plugin_host.h"
 #include "planner/state.h"
 #include "session/degrees.h"
@@ -581,7 +582,7 @@ static pst_status create_session(const struct pst_job *job, const struct pst_tea
     }
     PST_TRY(status, pst_cluster_mix(job->cluster, &session->cluster, &session->arena, err));
     PST_TRY(status, pst_groups_check(session, err));
-    if (session->chooses || session->graph->parts > 1) {
+    if (job->parallel.n_tensors > 1 || session->graph->parts > 1) { /* config alone decides */
         PST_TRY(status, pst_groups_check_processors(session, err));
     }
     PST_TRY(status, find_transport(session, with_transport, err));
@@ -597,8 +598,7 @@ static pst_status create_session(const struct pst_job *job, const struct pst_tea
     session->cost.cluster = &session->cluster;
     session->cost.workspace = workspace;
     session->cost.workspace_context = session;
-    /* [cluster] describes links that need no core of a device */
-    session->cost.meets_in_waits = session->profile != NULL && pst_session_meets_in_waits(session);
+    pst_session_times_taken(session);
     *ret_session = session;
     return PST_OK;
 }
@@ -615,6 +615,21 @@ pst_status pst_session_create_for_planning(const struct pst_job *job,
     return create_session(job, NULL, false, ret_session, err);
 }
 
+void pst_session_times_taken(struct pst_session *session)
+{
+    /* [cluster] describes links that need no core of a device */
+    session->cost.meets_in_waits = session->profile != NULL && pst_session_meets_in_waits(session);
+}
+
+static void tell_undivided(const struct pst_job *job)
+{
+    if (job->parallel.sequence || job->parallel.ways != PST_WAYS_AUTO || job->n_ways > 0) {
+        pst_log(PST_LOG_WARN, "plan",
+                "the partitioner chose parallel.tensor = 1, which divides nothing: sequence, ways "
+                "and [[parallel.way]] do not count");
+    }
+}
+
 pst_status pst_session_divide(struct pst_session *session, uint32_t tensor, struct pst_error *err)
 {
     pst_status status;
@@ -622,6 +637,7 @@ pst_status pst_session_divide(struct pst_session *session, uint32_t tensor, stru
     PST_ASSERT(session->planned.plan == NULL && session->eval_plan == NULL &&
                session->graph->parts == 1);
     if (tensor == 1) {
+        tell_undivided(session->job);
         return PST_OK;
     }
     status = pst_groups_split(session->job, tensor, &session->graph, err);

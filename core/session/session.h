@@ -138,6 +138,8 @@ pst_status pst_predict_step(const struct pst_plan *plan, const struct pst_graph 
 uint32_t pst_session_side_by_side(const struct pst_session *session);
 /* Do they move the bytes of meetings while they wait for these, not beside kernels? */
 bool pst_session_meets_in_waits(const struct pst_session *session);
+/* Sets what else costs mean with measured times, or without. After the session gets any. */
+void pst_session_times_taken(struct pst_session *session);
 /* Simulates a step of session->planned: the time of devices side by side goes into the plan, the
    two figures of the session into the session. */
 pst_status pst_session_predict(struct pst_session *session, struct pst_error *err);

@@ -43,8 +43,8 @@ struct pst_stage_decl {
     uint32_t n_ranks;
     uint32_t microbatch_size; /* samples of one micro-batch over all replicas */
     uint32_t k;               /* of a kFkB schedule, at most its micro-batches; 1 otherwise */
-    /* Where the struct before 1.7 ends with padding, which plugins of then leave as it comes: not
-       even a field here could be told from that. */
+    /* Structs of 1.6 end with padding at this offset. Its bytes are undefined, so no field may stand
+       here. */
     uint32_t unused;
     uint32_t tensor; /* since 1.7: devices that share each operator; 0, or no such field: 1 */
 };

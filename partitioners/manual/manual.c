@@ -212,6 +212,7 @@ static uint32_t ranks_of(const struct manual *self, const struct pst_partition_i
 static pst_status check_tensor(const struct manual *self, const struct pst_partition_in *in)
 {
     const uint32_t n = PST_HAS(in, n_tensors) ? in->n_tensors : 0;
+    const bool is_list = n > 1 || (n == 1 && in->tensors[0] > 1);
 
     for (uint32_t s = 0; s < self->n_tensors; s++) {
         uint32_t i = 0;
@@ -219,12 +220,12 @@ static pst_status check_tensor(const struct manual *self, const struct pst_parti
         while (i < n && in->tensors[i] != self->tensors[s]) {
             i++;
         }
-        if (i == n && n > 1) {
+        if (i == n && is_list) {
             return pst_failf(self->host, PST_ERR_CONFIG,
                              "\"tensor\" has %u for stage %u, which parallel.tensor does not list",
                              self->tensors[s], s);
         }
-        if (i == n && self->tensors[s] > 1) {
+        if (!is_list) {
             return pst_failf(self->host, PST_ERR_CONFIG,
                              "\"tensor\" has %u for stage %u, but parallel.tensor is one number, "
                              "which all stages have; list those that a stage may have, such as "

@@ -13,7 +13,7 @@
 #define SHOWN 10u /* differences that a message names */
 
 struct pst_begin {
-    const struct pst_graph *graph;     /* whose values they are; what follows is of the whole */
+    struct pst_graph *const *graph;    /* that runs; what follows is of the whole */
     struct pst_weights *weights;       /* published ones, or */
     struct pst_checkpoint *checkpoint; /* that */
     struct pst_checkpoint_source values;
@@ -25,10 +25,11 @@ static pst_status load(void *context, const struct pst_state_key *key, uint64_t 
                        float *ret_values, bool *ret_found, struct pst_error *err)
 {
     const struct pst_begin *begin = context;
+    const struct pst_graph *graph = *begin->graph;
     struct pst_state_key whole = *key;
 
-    if (key->kind == PST_STATE_OPERATOR && begin->graph->whole != NULL) {
-        whole.index = begin->graph->op_of[key->index];
+    if (key->kind == PST_STATE_OPERATOR && graph->whole != NULL) {
+        whole.index = graph->op_of[key->index];
     }
     *ret_found = key->kind == PST_STATE_PARAMETER || key->kind == PST_STATE_OPERATOR;
     return *ret_found
@@ -132,10 +133,10 @@ static void warn_of_settings(struct pst_checkpoint *checkpoint, const struct pst
 }
 
 pst_status pst_begin_open(const char *path, const struct pst_job *job,
-                          const struct pst_graph *graph, bool tell, struct pst_begin **ret_begin,
+                          struct pst_graph *const *graph, bool tell, struct pst_begin **ret_begin,
                           struct pst_error *err)
 {
-    const struct pst_graph *whole = pst_graph_model(graph);
+    const struct pst_graph *whole = pst_graph_model(*graph);
     struct pst_begin *begin = pst_alloc(1, sizeof *begin);
     pst_status status = pst_begin_find_checkpoint(path, true, &begin->checkpoint, err);
 
@@ -180,7 +181,7 @@ const struct pst_exec_source *pst_begin_source(const struct pst_begin *begin)
 pst_status pst_begin_session(const char *path, struct pst_session *session,
                              struct pst_begin **ret_begin, struct pst_error *err)
 {
-    pst_status status = pst_begin_open(path, session->job, session->graph,
+    pst_status status = pst_begin_open(path, session->job, &session->graph,
                                        pst_team_is_first(&session->team), ret_begin, err);
 
     session->init = status == PST_OK ? pst_begin_source(*ret_begin) : NULL;

@@ -16,12 +16,13 @@ struct pst_begin;
 /*
  * path: a checkpoint; a folder of checkpoints, of which the newest that is whole is taken; or
  * published weights (pst_weights_open). tell: warn of what is left out. Job and graph must outlive
- * it; where the graph is that of a part, values of parameters are still whole. Errors (exit 2):
+ * it. *graph may become that of a part of the model later (pst_session_divide); values of
+ * parameters are always whole. Errors (exit 2):
  * those of pst_weights_open and pst_checkpoint_open; weights.mismatch with the first ten parameters
  * that differ.
  */
 pst_status pst_begin_open(const char *path, const struct pst_job *job,
-                          const struct pst_graph *graph, bool tell, struct pst_begin **ret_begin,
+                          struct pst_graph *const *graph, bool tell, struct pst_begin **ret_begin,
                           struct pst_error *err);
 void pst_begin_close(struct pst_begin *begin); /* accepts NULL */
 

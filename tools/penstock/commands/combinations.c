@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/memory.h"
 #include "base/signals.h"
 #include "base/text.h"
@@ -123,6 +124,55 @@ static void calibrate_forms(struct pst_cli *cli, struct pst_cli_set *set, bool o
     free(forms);
 }
 
+static bool chooses_degrees(const struct pst_combinations *of, uint32_t i)
+{
+    char *text = pst_combination_config(of, i, 0, 0);
+    struct pst_config *config = NULL;
+    struct pst_job job = {.config = NULL};
+    struct pst_error ignored = {0};
+    pst_status status = pst_config_from_json(text, &config, &ignored);
+    bool chooses;
+
+    PST_TRY(status, pst_job_read(config, &job, &ignored));
+    chooses = status == PST_OK && pst_degrees_are_chosen(&job);
+    pst_job_finish(&job);
+    pst_config_destroy(config);
+    free(text);
+    return chooses;
+}
+
+/* Does a combination have a list of degrees, and a partitioner that chooses of it? */
+static bool any_chooses(const struct pst_cli_set *set)
+{
+    const struct pst_axis *tensors = &set->combinations.axes[PST_AXIS_TENSOR];
+    bool has_list = set->job.job.parallel.n_tensors > 1, chooses = false;
+
+    for (uint32_t k = 0; k < tensors->n; k++) {
+        has_list = has_list || json_is_string(tensors->values[k].value);
+    }
+    for (uint32_t i = 0; has_list && i < set->combinations.n && !chooses; i++) {
+        chooses = chooses_degrees(&set->combinations, i);
+    }
+    return chooses;
+}
+
+/* Times that are measured cannot be compared with those that [cluster] describes, which is all that
+   there is where degrees are chosen. */
+static void describe_all(const struct pst_cli_sets *sets)
+{
+    bool chooses = false;
+
+    for (uint32_t i = 0; i < sets->n; i++) {
+        chooses = chooses || any_chooses(&sets->sets[i]);
+    }
+    if (chooses && getenv("PENSTOCK_NO_PROFILE") == NULL) {
+        pst_log(PST_LOG_WARN, "profile",
+                "all times are those that [cluster] describes: where a partitioner chooses of a "
+                "list of parallel.tensor, operators are not measured");
+        setenv("PENSTOCK_NO_PROFILE", "1", 1); /* for processes apart, too */
+    }
+}
+
 /* Reports an error of the config once, at its position, if all combinations have it. Measures the
    operators once. */
 static void check_base(struct pst_cli *cli, struct pst_cli_set *set)
@@ -163,7 +213,10 @@ void pst_cli_sets_open(struct pst_cli *cli,
 
         pst_cli_job_open(cli, cli->arguments[i], &set->job);
         pst_cli_must(cli, read(&set->job.job, &set->combinations, &cli->err));
-        check_base(cli, set);
+    }
+    describe_all(ret_sets);
+    for (uint32_t i = 0; i < ret_sets->n; i++) {
+        check_base(cli, &ret_sets->sets[i]);
     }
 }
 

@@ -79,7 +79,7 @@ void pst_export_weights(struct pst_cli *cli, const char *checkpoint, const char 
     job.job.parallel.ways = 0;
     job.job.n_ways = 0;
     pst_cli_must(cli, pst_session_graph(&job.job, &graph, &cli->err));
-    pst_cli_must(cli, pst_begin_open(checkpoint, &job.job, graph, true, &begin, &cli->err));
+    pst_cli_must(cli, pst_begin_open(checkpoint, &job.job, &graph, true, &begin, &cli->err));
     pst_cli_must(cli, pst_weights_write(&job.job, graph, pst_begin_source(begin), folder,
                                         small ? PST_ST_BF16 : PST_ST_F32, SHARD_BYTES, &cli->err));
     if (job.job.training->data.tokenizer[0] != '\0') {

@@ -219,6 +219,7 @@ void pst_calibration_load(struct pst_session *session)
         status = take_cluster(session, cluster, &err);
         PST_TRY(status, take_times(session, profile, &err));
         session->calibrated = status == PST_OK;
+        pst_session_times_taken(session);
         pst_log(PST_LOG_INFO, "profile", "%s: %s", profile,
                 status == PST_OK ? "its times are used" : err.message);
     }

@@ -102,7 +102,10 @@ const struct pst_axis_value *pst_combination_value(const struct pst_combinations
 /* Does combination i have one part because the list says so? */
 static bool is_listed_whole(const struct pst_combinations *set, uint32_t i)
 {
-    return json_integer_value(pst_combination_value(set, i, PST_AXIS_TENSOR)->value) == 1;
+    const json_t *value = pst_combination_value(set, i, PST_AXIS_TENSOR)->value;
+    const char *text = json_string_value(value);
+
+    return text != NULL ? strcmp(text, "1") == 0 : json_integer_value(value) == 1;
 }
 
 /* How the config divides operators: keys of [parallel], but not those that an axis lists. */
