@@ -507,8 +507,8 @@ char *pst_plan_to_json(const struct pst_plan *plan, const struct pst_graph *grap
 /* config_json first, so that the caller can rebuild the graph before the plan is read whole. */
 pst_status pst_plan_read_config(const char *path, char **ret_config_json, struct pst_error *err);
 /* plan_degrees.c. Before there is the graph that a plan was made for: how many devices share each
-   operator of `whole`, by the stages in the text; that of the first stage for operators in none. Errors: input.syntax;
-   what else is wrong is for pst_plan_parse to find. */
+   operator of `whole`, by the stages in the text; that of the first stage for operators in none.
+   Errors: input.syntax; what else is wrong is for pst_plan_parse to find. */
 pst_status pst_plan_read_degrees(const char *name, const char *text, size_t length,
                                  const struct pst_graph *whole, uint16_t *ret_degree_of,
                                  struct pst_error *err);
