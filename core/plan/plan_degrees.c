@@ -9,7 +9,7 @@
 #include "config/json_fields.h"
 #include "plan/plan.h"
 
-/* What is no degree is 1 here; the reader of the plan refuses it, in its place. */
+/* A number that is no degree reads as 1 here; the reader of the plan refuses it, in its place. */
 static uint16_t degree_of_stage(const json_t *stage)
 {
     const json_t *tensor = json_object_get(stage, "tensor");
