@@ -432,7 +432,9 @@ static bool read_string(const struct pst_param *row, const struct pst_config_nod
                  "must be a string, or a list of numbers and of strings without commas, of 1 to "
                  "510 bytes");
     } else {
-        snprintf(why, 512, "must be %s, not %s", types[row->type].name, kind_name(node->kind));
+        snprintf(why, 512, "must be %s, not %s",
+                 row->range != NULL ? "a whole number, a list or a string" : types[row->type].name,
+                 kind_name(node->kind));
     }
     return false;
 }
