@@ -582,8 +582,9 @@ static pst_status create_session(const struct pst_job *job, const struct pst_tea
     }
     PST_TRY(status, pst_cluster_mix(job->cluster, &session->cluster, &session->arena, err));
     PST_TRY(status, pst_groups_check(session, err));
-    if (job->parallel.n_tensors > 1 || session->graph->parts > 1) { /* config alone decides */
-        PST_TRY(status, pst_groups_check_processors(session, err));
+    /* Processes ask each other if the config says so, whichever partitioners they have. */
+    if (status == PST_OK && (job->parallel.n_tensors > 1 || session->graph->parts > 1)) {
+        status = pst_groups_check_processors(session, err);
     }
     PST_TRY(status, find_transport(session, with_transport, err));
     if (status == PST_OK && with_transport) {

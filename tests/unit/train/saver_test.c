@@ -734,7 +734,7 @@ TEST(begin_with_whole_values)
     struct pst_exec_source source;
     struct pst_begin *from = NULL;
     struct pst_error err = {0};
-    struct pst_graph local;
+    struct pst_graph local, *part = &local;
     struct rig rig;
     uint32_t *op_of, bn = 0;
     float values[400];
@@ -761,7 +761,7 @@ TEST(begin_with_whole_values)
     local.digest++;
     local.op_of = op_of = calloc(local.n_ops, sizeof *op_of);
     op_of[0] = bn;
-    assert_ok(pst_begin_open(rig.path, &rig.job, &(struct pst_graph *){&local}, true, &from, &err), &err);
+    assert_ok(pst_begin_open(rig.path, &rig.job, &part, true, &from, &err), &err);
     source = *pst_begin_source(from);
     assert_ok(source.load(source.context, &(struct pst_state_key){PST_STATE_OPERATOR, 0, 1},
                           local.ops[bn].state_elems[1], values, &found, &err),

@@ -320,8 +320,12 @@ static pst_status fail_wanted(const struct reading *reading, enum pst_axis_kind 
     case PST_AXIS_SEQUENCE:
         return fail(reading, err, "config.value", key,
                     "\"%s\" in [%s] must be an array of true and false", key, reading->section);
-    case PST_AXIS_REPLICAS:
     case PST_AXIS_TENSOR:
+        return fail(reading, err, "config.value", key,
+                    "\"%s\" in [%s] must be an array of numbers from %" PRId64 " to %" PRId64
+                    ", or of texts such as \"1,2\"",
+                    key, reading->section, least_number(axis), most_number(axis));
+    case PST_AXIS_REPLICAS:
         return fail(reading, err, "config.value", key,
                     "\"%s\" in [%s] must be an array of numbers, or of texts such as \"1,2\"", key,
                     reading->section);
