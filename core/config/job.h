@@ -34,9 +34,9 @@ struct pst_job_train {
 enum { PST_GATHERED_REPLAY = 0, PST_GATHERED_KEEP = 1 };
 
 struct pst_job_parallel {
-    const char *tensor; /* devices that share each operator, as it is written; the numbers: */
-    uint32_t tensors[PST_MAX_DEGREES], n_tensors; /* the first is for partitioners that give stages
-                                                     no degree */
+    const char *tensor; /* devices that share each operator: the text of the config */
+    uint32_t tensors[PST_MAX_DEGREES], n_tensors; /* its numbers; partitioners that give stages no
+                                                     degree get the first */
     bool sequence;     /* tokens are divided among the parts outside split operators */
     uint32_t ways;     /* enum pst_ways: auto | megatron | ulysses | rows */
     uint32_t gathered; /* enum: replay | keep */

@@ -36,7 +36,7 @@ static inline bool pst_cost_shares_cores(const struct pst_cost_model *cost, uint
     return cost->side_by_side > 0 && cost->side_by_side < n_devices;
 }
 
-/* Kernels of a pass stand still while its replicas meet, because that takes their cores? */
+/* Does a meeting of replicas stop the kernels of its pass, because it needs their cores? */
 static inline bool pst_cost_meets_alone(const struct pst_cost_model *cost, uint32_t n_devices)
 {
     return cost->meets_in_waits || pst_cost_shares_cores(cost, n_devices);

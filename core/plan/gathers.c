@@ -13,16 +13,11 @@ void pst_gathers_init(struct pst_gathers *gathers, const struct pst_plan *plan,
     }
 }
 
-void pst_gathers_begin(struct pst_gathers *gathers)
-{
-    gathers->before = gathers->n;
-}
-
 static bool is_there(const struct pst_gathers *gathers, uint32_t parameter)
 {
     const uint32_t number = gathers->number[parameter];
 
-    return number > gathers->before && number + PST_GATHERED_BUCKETS > gathers->n;
+    return number > 0 && number + PST_GATHERED_BUCKETS > gathers->n;
 }
 
 /* Finds the nodes of the layer that `node` is in: [*ret_first, the returned one). */
@@ -99,8 +94,8 @@ static bool adds_in_layer(const struct pst_plan *plan, const struct pst_graph *g
     return adds;
 }
 
-/* Backward passes come to the least number last. A node is looked at only until the next one with
-   gradients: for all nodes of a layer that takes as long as the layer has nodes. */
+/* A backward pass runs the node with the least number last. The loop ends at the next node that has
+   gradients, so all calls for the nodes of a layer take time linear in their number. */
 bool pst_scatters_layer(const struct pst_plan *plan, const struct pst_graph *graph, uint32_t stage,
                         uint32_t node, uint32_t *ret_end)
 {

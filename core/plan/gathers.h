@@ -31,16 +31,14 @@ static inline uint32_t pst_gathers_open(const struct pst_plan *plan)
 struct pst_gathers {
     const struct pst_plan *plan;
     const struct pst_graph *graph;
-    uint32_t *number;   /* [parameter] of the gather that it came with last; NULL: zero < 3 */
-    uint32_t *bucket;   /* of the last gather */
-    uint32_t n, before; /* gathers so far; those of earlier passes */
+    uint32_t *number; /* [parameter] of the gather that it came with last; NULL: zero < 3 */
+    uint32_t *bucket; /* of the last gather */
+    uint32_t n;       /* gathers so far */
 };
 
-/* Arrays come from the arena. */
+/* A pass begins: nothing is gathered yet. Arrays come from the arena. */
 void pst_gathers_init(struct pst_gathers *gathers, const struct pst_plan *plan,
                       const struct pst_graph *graph, struct pst_arena *arena);
-/* A pass begins, with nothing. */
-void pst_gathers_begin(struct pst_gathers *gathers);
 /* The operator at `node` of the stage reads the parameter. Returns how many parameters are gathered
    for that, 0: it is there, or is never gathered. *ret_bucket: which; good until the next call. */
 uint32_t pst_gathers_need(struct pst_gathers *gathers, uint32_t stage, uint32_t node,

@@ -37,7 +37,7 @@ void pst_stage_rows_make(const struct pst_plan *plan, const struct pst_graph *gr
 
 struct pst_pass_walk {
     const uint64_t *call_ns; /* [call] */
-    bool serial;             /* meetings need the cores of kernels, which stand still for them */
+    bool serial;             /* meetings stop kernels: pst_cost_meets_alone */
     uint64_t *until;         /* NULL, or [call] it waits until then; is set to 0 */
     uint64_t *call_end;      /* NULL, or [call] is set */
     uint64_t stall_ns;       /* for `until`, all calls together */

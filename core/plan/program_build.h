@@ -196,7 +196,8 @@ const struct pst_program_meeting *pst_build_meeting(struct pst_builder *b,
 /* That of SCATTER: what pass.summed lists. */
 const struct pst_program_meeting *pst_build_scatter(struct pst_builder *b, uint32_t stage);
 
-/* That of GATHER in a pass: n parameters of one bucket come to these values. */
+/* Makes the meeting of a GATHER in a pass, which fills these values with the n parameters of a
+   bucket. */
 const struct pst_program_meeting *pst_build_gather(struct pst_builder *b, uint32_t stage,
                                                    const uint32_t *parameters,
                                                    const uint32_t *values, uint32_t n);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How gradients of weights are added to accumulators. One that is whole is added as it is. Where
- * replicas accumulate pieces (ZeRO 2) all those of a layer are summed over them at once (gathers.h)
- * while the pass goes on; each rank then adds its piece of every one, before the next sum begins or
- * the pass ends, so that the order of micro-batches stays.
+ * Adds gradients of weights to accumulators. A whole gradient is added as it is. Where replicas
+ * accumulate pieces (ZeRO 2), one meeting sums all gradients of a layer (gathers.h) while the pass
+ * computes. Each rank then adds its piece of every sum, before the next meeting begins or the pass
+ * ends, so that the order of micro-batches stays.
  */
 #include "plan/program_build.h"
 

@@ -164,7 +164,7 @@ pst_status pst_planner_cut(struct pst_planner *planner, struct pst_arena *arena,
                            struct pst_cuts *ret_cuts, struct pst_error *err)
 {
     struct pst_instance *partitioner = planner->strategies.partitioner;
-    struct stages stages = {.arena = arena}; /* each has a rank of its own */
+    struct stages stages = {.arena = arena}; /* no two share a rank */
     struct pst_partition_remark *remarks;
     struct answer answer;
     pst_status status;

@@ -33,6 +33,11 @@ struct scene {
     struct pst_gathers gathers;
 };
 
+static void begin_pass(struct scene *scene)
+{
+    pst_gathers_init(&scene->gathers, &scene->plan, &scene->graph, &scene->arena);
+}
+
 /* Stages of so many ranks, of operators 0 to first - 1 and the others; 0: there is no other. */
 static void open_scene(struct scene *scene, uint32_t zero, uint32_t first, uint32_t a, uint32_t b)
 {
@@ -59,8 +64,7 @@ static void open_scene(struct scene *scene, uint32_t zero, uint32_t first, uint3
                                     .stages = scene->stages,
                                     .n_ties = 1,
                                     .ties = &scene->tie};
-    pst_gathers_init(&scene->gathers, &scene->plan, &scene->graph, &scene->arena);
-    pst_gathers_begin(&scene->gathers);
+    begin_pass(scene);
 }
 
 static void close_scene(struct scene *scene)
@@ -119,14 +123,14 @@ TEST(backward)
 
     open_scene(&scene, 3, N_OPS, 3, 0);
     expect_forward(&scene);
-    pst_gathers_begin(&scene.gathers);
+    begin_pass(&scene);
     EXPECT(&scene, 0, 5, 5, 6, NONE);    /* D */
     EXPECT(&scene, 0, 4, NONE, 0, NONE); /* D A */
     EXPECT(&scene, 0, 3, 4, NONE);       /* A C */
     EXPECT(&scene, 0, 2, 1, 2, 3, NONE); /* C B */
     EXPECT(&scene, 0, 1, NONE, NONE);
     EXPECT(&scene, 0, 0, 0, NONE); /* A again: two have come since */
-    pst_gathers_begin(&scene.gathers);
+    begin_pass(&scene);
     EXPECT(&scene, 0, 0, 0, NONE);
     close_scene(&scene);
 }
@@ -156,7 +160,7 @@ TEST(stages)
     open_scene(&scene, 3, 2, 2, 2);
     EXPECT(&scene, 0, 0, 0, NONE);
     EXPECT(&scene, 0, 1, 1, 2, NONE, NONE);
-    pst_gathers_begin(&scene.gathers);
+    begin_pass(&scene);
     EXPECT(&scene, 1, 2, 3, NONE);
     EXPECT(&scene, 1, 3, 4, NONE);
     EXPECT(&scene, 1, 4, 5, 6, NONE, 0, NONE);
@@ -173,7 +177,7 @@ TEST(whole)
     EXPECT(&scene, 0, 1, 1, 2, 3, NONE, NONE);
     EXPECT(&scene, 0, 0, NONE);
     EXPECT(&scene, 0, 2, NONE);
-    pst_gathers_begin(&scene.gathers);
+    begin_pass(&scene);
     EXPECT(&scene, 1, 3, NONE); /* one replica */
     EXPECT(&scene, 1, 4, NONE, NONE);
     close_scene(&scene);
