@@ -24,6 +24,7 @@ struct expansion {
     struct pst_arena *arena;
     uint32_t *size, *first; /* [group] its parts, and the rank that is the first of them */
     uint32_t n_ranks;
+    bool unlike; /* degrees */
 };
 
 static const uint32_t *copy_numbers(struct pst_arena *arena, const uint32_t *numbers, uint32_t n)
@@ -193,12 +194,16 @@ static const struct pst_instr *expand_list(const struct expansion *x, const stru
     return copies;
 }
 
+/* Where degrees differ, a part that sends nothing keeps less than its group: nothing is stated. */
 static void expand_device(const struct expansion *x, uint32_t group, uint32_t part,
                           struct pst_plan_device *ret_device)
 {
     const struct pst_plan_device *device = &x->plan->devices[group];
 
     *ret_device = *device;
+    if (x->unlike) {
+        ret_device->peak_bytes = ret_device->arena_bytes = ret_device->host_bytes = 0;
+    }
     ret_device->kind = pst_arena_strdup(x->arena, device->kind);
     ret_device->body =
         expand_list(x, device->body, device->n_instrs, group, part, &ret_device->n_instrs);
@@ -229,7 +234,7 @@ void pst_plan_expand(const struct pst_plan *plan, const struct pst_graph *graph,
 {
     struct pst_plan *expanded = pst_alloc(1, sizeof *expanded);
     struct pst_arena *arena = &expanded->arena, groups = {0};
-    struct expansion x = {.plan = plan, .arena = arena};
+    struct expansion x = {.plan = plan, .arena = arena, .unlike = graph->degree_of != NULL};
 
     *expanded = *plan;
     *arena = (struct pst_arena){0};

@@ -487,17 +487,19 @@ static void code_nodes(struct file *f, struct pst_plan_stage *stage)
     pst_codec_end(c);
 }
 
-/* Parts of a replica are ranks in a row, the first a multiple of their number: pst_plan_expand. */
-static bool are_groups(const struct pst_plan_stage *stage, uint32_t n_devices)
+/* Parts of a replica are ranks in a row, and where all stages have as many, the first is a multiple
+   of their number: pst_plan_expand. */
+static bool are_groups(const struct pst_plan_stage *stage, uint32_t n_devices, bool alike)
 {
     const uint32_t tensor = stage->tensor;
     uint32_t i = 0;
 
-    while (i < stage->n_ranks && stage->ranks[i] % tensor == i % tensor &&
-           stage->ranks[i] / tensor == stage->ranks[i / tensor * tensor] / tensor) {
+    while (i < stage->n_ranks &&
+           stage->ranks[i] == (uint64_t)stage->ranks[i / tensor * tensor] + i % tensor &&
+           (!alike || stage->ranks[i] % tensor == i % tensor)) {
         i++;
     }
-    return i == stage->n_ranks && n_devices % tensor == 0;
+    return i == stage->n_ranks && (!alike || n_devices % tensor == 0);
 }
 
 static void code_ranks(struct file *f, struct pst_plan_stage *stage)
@@ -513,7 +515,7 @@ static void code_ranks(struct file *f, struct pst_plan_stage *stage)
     } else if (stage->n_ranks % stage->tensor != 0) {
         pst_codec_fail(c, NULL, "devices", "%u devices, which %u parts do not divide",
                        stage->n_ranks, stage->tensor);
-    } else if (!are_groups(stage, f->plan->n_devices)) {
+    } else if (!are_groups(stage, f->plan->n_devices, f->graph->degree_of == NULL)) {
         pst_codec_fail(c, NULL, "devices",
                        "expected %u devices in a row for each replica, the first a multiple of %u, "
                        "and a plan of a multiple of %u devices",
@@ -538,7 +540,7 @@ static void code_tensor(struct file *f, struct pst_plan_stage *stage)
     if (stated && stage->tensor < 2) {
         pst_codec_fail(c, NULL, "tensor", "%u, expected 2 or more; leave the key out for 1",
                        stage->tensor);
-    } else if (stage->tensor != f->graph->parts) {
+    } else if (f->graph->degree_of == NULL && stage->tensor != f->graph->parts) {
         pst_codec_fail(c, NULL, "tensor",
                        "the plan was made with parallel.tensor = %u, here it is %u; plan again",
                        stage->tensor, f->graph->parts);

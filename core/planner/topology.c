@@ -518,12 +518,14 @@ pst_status pst_planner_chosen(struct pst_planner *planner, const struct pst_plan
 
 uint64_t pst_planner_host_share(const struct pst_planner *planner)
 {
+    const struct pst_cuts *cuts = planner->in.job->cuts;
     uint64_t bytes = planner->in.job->run.host_memory;
 
     if (bytes == 0) {
         return UINT64_MAX;
     }
-    bytes /= (uint64_t)planner->in.cluster->devices * planner->in.graph->parts *
+    bytes /= (cuts != NULL ? cuts->n_ranks
+                           : (uint64_t)planner->in.cluster->devices * planner->in.graph->parts) *
              planner->devices.places.shared;
     return bytes > 0 ? bytes : 1; /* 0 would be no limit */
 }

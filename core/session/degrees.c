@@ -29,30 +29,6 @@ void pst_degrees_warn(const struct pst_job *job)
 
 /* --- the stages of the answer ------------------------------------------------------------------*/
 
-static pst_status refuse_unlike(uint32_t stage, uint32_t of_first, uint32_t of_stage,
-                                struct pst_error *err)
-{
-    return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                    "stages of unlike tensor degrees cannot run yet, and stage 0 has %u, stage %u "
-                    "%u; give all stages one degree",
-                    of_first, stage, of_stage);
-}
-
-/* The degree of all stages. */
-static pst_status find_degree(const struct pst_cuts *cuts, uint32_t *ret_tensor,
-                              struct pst_error *err)
-{
-    const uint32_t tensor = cuts->stages[0].tensor;
-
-    for (uint32_t s = 1; s < cuts->n_stages; s++) {
-        if (cuts->stages[s].tensor != tensor) {
-            return refuse_unlike(s, tensor, cuts->stages[s].tensor, err);
-        }
-    }
-    *ret_tensor = tensor;
-    return PST_OK;
-}
-
 /*
  * The stage of each operator of the session's graph: of those that serve an operator of the whole
  * graph, that operator's. A conversion may have readers in several stages; the first of these has
@@ -87,56 +63,114 @@ static uint32_t *place_operators(const struct pst_graph *graph, const struct pst
     return stage_of;
 }
 
-/* Ranks of a stage as groups, which are numbered like their first ranks. */
-static pst_status find_groups(const struct pst_stage_decl *of_ranks, uint32_t stage,
-                              struct pst_arena *arena, struct pst_stage_decl *of_groups,
+/*
+ * The group of each rank: the ranks that share operators are one, every other rank is one of its
+ * own, unless all degrees are the same. Groups are numbered in the order of their ranks, so that
+ * pst_plan_expand gives each its ranks again. Returns how many there are.
+ */
+static uint32_t number_groups(const struct pst_cuts *found, uint32_t idle, uint32_t n_ranks,
+                              uint32_t *ret_group_of)
+{
+    uint32_t n = 0;
+
+    for (uint32_t s = 0; s < found->n_stages; s++) {
+        const struct pst_stage_decl *stage = &found->stages[s];
+
+        for (uint32_t i = 0; i < stage->n_ranks; i += stage->tensor) { /* its size, for now */
+            ret_group_of[stage->ranks[i]] = stage->tensor;
+        }
+    }
+    for (uint32_t first = 0, size; first < n_ranks; first += size, n++) {
+        size = ret_group_of[first] > 0 ? ret_group_of[first] : idle;
+        for (uint32_t r = first; r < first + size && r < n_ranks; r++) {
+            ret_group_of[r] = n;
+        }
+    }
+    return n;
+}
+
+/* Where all degrees are the same, groups are as many ranks in a row. */
+static pst_status check_first(const struct pst_stage_decl *stage, uint32_t number,
                               struct pst_error *err)
 {
-    const uint32_t tensor = of_ranks->tensor, n = of_ranks->n_ranks / tensor;
-    uint32_t *groups = pst_arena_array(arena, n, sizeof *groups);
-
-    for (uint32_t r = 0; r < n; r++) {
-        const uint32_t first = of_ranks->ranks[r * tensor];
-
-        if (first % tensor != 0) {
+    for (uint32_t i = 0; i < stage->n_ranks; i += stage->tensor) {
+        if (stage->ranks[i] % stage->tensor != 0) {
             return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
                             "the partitioner gives stage %u devices %u to %u; the first of %u that "
                             "share operators must be a multiple of their number",
-                            stage, first, first + tensor - 1, tensor);
+                            number, stage->ranks[i], stage->ranks[i] + stage->tensor - 1,
+                            stage->tensor);
         }
-        groups[r] = first / tensor;
     }
-    of_groups->ranks = groups;
-    of_groups->n_ranks = n;
-    of_groups->tensor = 1;
     return PST_OK;
 }
 
+static void settle_stage(const struct pst_graph *graph, const uint32_t *stage_of,
+                         const uint32_t *group_of, uint32_t number, struct pst_arena *arena,
+                         struct pst_stage_decl *io_stage)
+{
+    uint32_t *nodes = pst_arena_array(arena, graph->n_ops, sizeof *nodes);
+    const uint32_t n = io_stage->n_ranks / io_stage->tensor;
+    uint32_t *groups = pst_arena_array(arena, n, sizeof *groups);
+
+    for (uint32_t r = 0; r < n; r++) {
+        groups[r] = group_of[io_stage->ranks[r * io_stage->tensor]];
+    }
+    io_stage->n_nodes = 0;
+    for (uint32_t o = 0; o < graph->n_ops; o++) {
+        if (stage_of[o] == number) {
+            nodes[io_stage->n_nodes++] = o;
+        }
+    }
+    io_stage->nodes = nodes;
+    io_stage->ranks = groups;
+    io_stage->n_ranks = n;
+    io_stage->tensor = 1;
+}
+
 /* Stages of the whole graph on ranks become stages of the session's graph on groups. */
-static pst_status settle_stages(const struct pst_graph *graph, const struct pst_cuts *found,
+static pst_status settle_stages(struct pst_session *session, const struct pst_cuts *found,
                                 struct pst_arena *arena, struct pst_cuts *ret_cuts,
                                 struct pst_error *err)
 {
-    struct pst_stage_decl *stages = pst_arena_array(arena, found->n_stages, sizeof *stages);
+    const struct pst_graph *graph = session->graph;
+    const uint32_t n_ranks = (uint32_t)session->cluster.devices;
+    const bool alike = graph->degree_of == NULL;
+    struct pst_stage_decl *stages =
+        pst_arena_copy(arena, found->stages, found->n_stages, sizeof *stages);
     uint32_t *stage_of = place_operators(graph, found);
+    uint32_t *group_of = pst_alloc(n_ranks, sizeof *group_of);
     pst_status status = PST_OK;
 
+    session->n_groups = number_groups(found, alike ? graph->parts : 1, n_ranks, group_of);
     for (uint32_t s = 0; s < found->n_stages && status == PST_OK; s++) {
-        uint32_t *nodes = pst_arena_array(arena, graph->n_ops, sizeof *nodes);
-
-        stages[s] = found->stages[s];
-        stages[s].n_nodes = 0;
-        for (uint32_t o = 0; o < graph->n_ops; o++) {
-            if (stage_of[o] == s) {
-                nodes[stages[s].n_nodes++] = o;
-            }
-        }
-        stages[s].nodes = nodes;
-        status = find_groups(&found->stages[s], s, arena, &stages[s], err);
+        status = alike ? check_first(&stages[s], s, err) : PST_OK;
+        settle_stage(graph, stage_of, group_of, s, arena, &stages[s]);
     }
+    free(group_of);
     free(stage_of);
     *ret_cuts = *found;
     ret_cuts->stages = stages;
+    ret_cuts->n_ranks = n_ranks;
+    return status;
+}
+
+/* The degree of each operator is that of its stage. */
+static pst_status divide_graph(struct pst_session *session, const struct pst_cuts *found,
+                               struct pst_error *err)
+{
+    uint16_t *degree_of = pst_alloc(session->graph->n_ops, sizeof *degree_of);
+    pst_status status;
+
+    for (uint32_t s = 0; s < found->n_stages; s++) {
+        const struct pst_stage_decl *stage = &found->stages[s];
+
+        for (uint32_t i = 0; i < stage->n_nodes; i++) {
+            degree_of[stage->nodes[i]] = (uint16_t)stage->tensor;
+        }
+    }
+    status = pst_session_divide(session, degree_of, err);
+    free(degree_of);
     return status;
 }
 
@@ -148,7 +182,6 @@ pst_status pst_degrees_choose(struct pst_session *session, bool (*cancelled)(voi
     struct pst_planned none = {.plan = NULL};
     struct pst_search search;
     struct pst_groups ranks;
-    uint32_t tensor = 1;
     pst_status status;
 
     pst_groups_describe(session, 0, &ranks);
@@ -157,10 +190,8 @@ pst_status pst_degrees_choose(struct pst_session *session, bool (*cancelled)(voi
     search.ways = true;
     status = pst_search_cut(&search, arena, &found, err);
     pst_search_end(&search, &none);
-    PST_TRY(status, pst_config_place(session->job->config, "parallel", "tensor",
-                                     find_degree(&found, &tensor, err), err));
-    PST_TRY(status, pst_session_divide(session, tensor, err));
-    PST_TRY(status, settle_stages(session->graph, &found, arena, cuts, err));
+    PST_TRY(status, divide_graph(session, &found, err));
+    PST_TRY(status, settle_stages(session, &found, arena, cuts, err));
     if (status == PST_OK) {
         *ret_job = *session->job;
         ret_job->cuts = cuts;
@@ -193,12 +224,6 @@ static pst_status check_listed(const struct pst_session *session, const char *na
                                "[%s]; plan again",
                                whole->ops[v].name, degree_of[v], session->job->parallel.tensor);
         }
-        if (degree_of[v] != degree_of[0]) {
-            return pst_fail_at(err, PST_ERR_UNSUPPORTED, "plan.mismatch", name, 0, 0,
-                               "stages of unlike tensor degrees cannot run yet, and %s has %u, %s "
-                               "%u; plan again with one degree",
-                               whole->ops[0].name, degree_of[0], whole->ops[v].name, degree_of[v]);
-        }
     }
     return PST_OK;
 }
@@ -215,7 +240,7 @@ pst_status pst_degrees_adopt(struct pst_session *session, const char *name, cons
     degree_of = pst_alloc(session->graph->n_ops, sizeof *degree_of);
     status = pst_plan_read_degrees(name, text, length, session->graph, degree_of, err);
     PST_TRY(status, check_listed(session, name, degree_of, err));
-    PST_TRY(status, pst_session_divide(session, degree_of[0], err));
+    PST_TRY(status, pst_session_divide(session, degree_of, err));
     free(degree_of);
     return status;
 }

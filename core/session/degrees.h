@@ -3,7 +3,11 @@
  * Degrees of tensor parallelism that the partitioner chooses, or that a plan has: parallel.tensor
  * lists several. The graph is that of the whole model until they are known. The partitioner is
  * asked for stages of it and their degrees; then the graph is divided, and a plan is searched for
- * these stages. So far all stages have the same degree.
+ * these stages, each on groups of as many ranks as its degree says:
+ *
+ *   stages of the answer    0: tensor 1    1: tensor 2    2: tensor 2, two replicas
+ *   ranks                   0              1 2            3 4  5 6
+ *   groups of the search    0              1              2    3
  */
 #ifndef PST_SESSION_DEGREES_H
 #define PST_SESSION_DEGREES_H

@@ -117,24 +117,39 @@ static pst_status split_graph(const struct pst_job *job, struct pst_division *ho
     return place_error(job, status, err);
 }
 
-pst_status pst_groups_split(const struct pst_job *job, uint32_t tensor, struct pst_graph **graph,
-                            struct pst_error *err)
+/* One degree for all is a number, and divides in more ways. */
+static void set_degrees(const uint16_t *degree_of, uint32_t n, struct pst_division *how)
+{
+    bool alike = true;
+
+    for (uint32_t v = 0; v < n; v++) {
+        alike &= degree_of[v] == degree_of[0];
+        how->parts = degree_of[v] > how->parts ? degree_of[v] : how->parts;
+    }
+    how->degree_of = alike ? NULL : degree_of;
+}
+
+pst_status pst_groups_split(const struct pst_job *job, const uint16_t *degree_of,
+                            struct pst_graph **graph, struct pst_error *err)
 {
     struct pst_division how = {
-        .parts = tensor, .sequence = job->parallel.sequence, .ways = job->parallel.ways};
+        .parts = 1, .sequence = job->parallel.sequence, .ways = job->parallel.ways};
     uint8_t *asked;
     pst_status status;
 
-    if (tensor == 1 && !pst_degrees_are_chosen(job)) {
-        return check_one(job, err);
+    if (degree_of != NULL) {
+        set_degrees(degree_of, (*graph)->n_ops, &how);
+    } else if (!pst_degrees_are_chosen(job)) {
+        how.parts = job->parallel.tensors[0];
+        if (how.parts == 1) {
+            return check_one(job, err);
+        }
     }
     status = read_ways(job, *graph, &asked, err);
-    if (tensor == 1) {
-        free(asked);
-        return status;
-    }
     how.asked = asked;
-    PST_TRY(status, split_graph(job, &how, graph, err));
+    if (status == PST_OK && how.parts > 1) {
+        status = split_graph(job, &how, graph, err);
+    }
     free(asked);
     return status;
 }
@@ -163,11 +178,29 @@ static pst_status check_cluster(const struct pst_cluster *cluster, long long ten
             "of a replica must be in one node; set cluster.node_size to a multiple of it",
             tensor, (long long)cluster->node_size);
     }
+    return PST_OK;
+}
+
+/* Groups of unlike sizes have no place in nodes of one size. */
+static pst_status check_unlike(const struct pst_cluster *cluster, struct pst_error *err)
+{
+    return !has_nodes(cluster)
+               ? PST_OK
+               : pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
+                          "stages have unlike tensor degrees, and cluster.node_size = %lld makes "
+                          "several nodes of %lld devices; give all stages one degree, or take "
+                          "one node",
+                          (long long)cluster->node_size, (long long)cluster->devices);
+}
+
+static pst_status check_kinds(const struct pst_cluster *cluster, uint32_t tensor,
+                              struct pst_error *err)
+{
     return cluster->n_kinds == 0
                ? PST_OK
                : pst_fail(
                      err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                     "parallel.tensor = %lld needs equal devices, but [[cluster.device]] describes "
+                     "parallel.tensor = %u needs equal devices, but [[cluster.device]] describes "
                      "different ones; remove those tables or set parallel.tensor = 1",
                      tensor);
 }
@@ -223,12 +256,17 @@ static pst_status check_transport(const struct pst_job *job, uint32_t tensor, st
 pst_status pst_groups_check(const struct pst_session *session, struct pst_error *err)
 {
     const struct pst_job *job = session->job;
+    const struct pst_cluster *cluster = &session->cluster;
     const uint32_t tensor = session->graph->parts;
-    const pst_status status = check_transport(job, tensor, err);
+    pst_status status = check_transport(job, tensor, err);
 
-    return tensor == 1 || status != PST_OK
-               ? status
-               : place_error(job, check_cluster(&session->cluster, tensor, err), err);
+    if (tensor == 1 || status != PST_OK) {
+        return status;
+    }
+    status = session->graph->degree_of != NULL ? check_unlike(cluster, err)
+                                               : check_cluster(cluster, tensor, err);
+    PST_TRY(status, check_kinds(cluster, tensor, err));
+    return place_error(job, status, err);
 }
 
 static uint64_t part_of(uint64_t whole, uint64_t parts)
@@ -236,12 +274,29 @@ static uint64_t part_of(uint64_t whole, uint64_t parts)
     return whole > 0 && whole < parts ? 1 : whole / parts;
 }
 
+static uint32_t count_groups(const struct pst_session *session)
+{
+    const struct pst_plan *plan = session->planned.plan;
+    uint32_t *group_of, n;
+
+    if (session->graph->degree_of == NULL) {
+        return (uint32_t)session->cluster.devices / session->graph->parts;
+    }
+    if (plan == NULL) {
+        return session->n_groups;
+    }
+    group_of = pst_alloc(plan->n_devices, sizeof *group_of);
+    n = pst_plan_groups(plan, group_of);
+    free(group_of);
+    return n;
+}
+
 /* The parts of a replica send and receive at a time, and share the link of their node. So do the
-   cores that compute at a time. */
+   cores that compute at a time: groups of unlike sizes have the mean. */
 void pst_groups_describe(const struct pst_session *session, uint32_t cores,
                          struct pst_groups *ret_groups)
 {
-    const uint32_t tensor = session->graph->parts;
+    const uint32_t tensor = session->graph->parts, n = count_groups(session);
     struct pst_cluster *cluster = &ret_groups->cluster;
 
     *cluster = session->cluster;
@@ -251,11 +306,12 @@ void pst_groups_describe(const struct pst_session *session, uint32_t cores,
         ret_groups->cost.cluster = &session->cluster;
         return;
     }
+    ret_groups->cost.side_by_side =
+        (uint32_t)part_of((uint64_t)cores * n, (uint64_t)cluster->devices);
     cluster->node_size = has_nodes(cluster) ? cluster->node_size / tensor : 0;
-    cluster->devices /= tensor;
+    cluster->devices = n;
     cluster->node_link_bandwidth = part_of(cluster->node_link_bandwidth, tensor);
     ret_groups->cost.cluster = cluster;
-    ret_groups->cost.side_by_side = (uint32_t)part_of(cores, tensor);
 }
 
 /* --- the plan ----------------------------------------------------------------------------------*/
@@ -277,8 +333,14 @@ void pst_groups_expand(const struct pst_graph *graph, struct pst_planned *planne
 
 void pst_groups_explain(const struct pst_graph *graph, struct pst_error *err)
 {
-    if (graph->parts > 1 && err != NULL && strcmp(err->kind, "config.key") != 0 &&
-        strstr(err->message, "device") != NULL) {
+    if (graph->parts == 1 || err == NULL || strcmp(err->kind, "config.key") == 0 ||
+        strstr(err->message, "device") == NULL) {
+        return;
+    }
+    if (graph->degree_of != NULL) {
+        pst_error_prefix(err, "here a device is a group that shares operators, as many as the "
+                              "tensor degree of its stage, and bytes are those of each of them");
+    } else {
         pst_error_prefix(
             err,
             "parallel.tensor = %u: here a device is a group of %u, and bytes are those "

@@ -9,13 +9,14 @@
 
 #include "session/session.h"
 
-/* Makes of the model's graph that of one of `tensor` parts; of one part it stays. Errors:
+/* Makes of the model's graph that of a part, unless there is one part. degree_of: [operator] the
+   devices that share it; NULL: as many as the job says, where no partitioner chooses. Errors:
    config.value, at the key of [parallel]; then the graph stays. */
-pst_status pst_groups_split(const struct pst_job *job, uint32_t tensor, struct pst_graph **graph,
-                            struct pst_error *err);
+pst_status pst_groups_split(const struct pst_job *job, const uint16_t *degree_of,
+                            struct pst_graph **graph, struct pst_error *err);
 
-/* Can the devices and the transport of [cluster] and [run] be groups, as many as the session's
-   graph has parts? config.value, plan.mismatch; exit 2. */
+/* Can the devices and the transport of [cluster] and [run] be the groups that the session's graph
+   needs? config.value, plan.mismatch; exit 2. */
 pst_status pst_groups_check(const struct pst_session *session, struct pst_error *err);
 /* Do parts have processors whose bits agree? Asks all processes, before anybody knows how many
    parts a stage has. plan.mismatch; exit 2. */

@@ -147,9 +147,7 @@ pst_status pst_session_graph(const struct pst_job *job, struct pst_graph **ret_g
 
     pst_doing("building", "the model");
     status = parts->graph(job, ret_graph, err);
-    PST_TRY(status,
-            pst_groups_split(job, pst_degrees_are_chosen(job) ? 1 : job->parallel.tensors[0],
-                             ret_graph, err));
+    PST_TRY(status, pst_groups_split(job, NULL, ret_graph, err));
     return status == PST_OK ? slice_graph(job, *ret_graph, err) : status;
 }
 
@@ -631,17 +629,18 @@ static void tell_undivided(const struct pst_job *job)
     }
 }
 
-pst_status pst_session_divide(struct pst_session *session, uint32_t tensor, struct pst_error *err)
+pst_status pst_session_divide(struct pst_session *session, const uint16_t *degree_of,
+                              struct pst_error *err)
 {
     pst_status status;
 
     PST_ASSERT(session->planned.plan == NULL && session->eval_plan == NULL &&
                session->graph->parts == 1);
-    if (tensor == 1) {
+    status = pst_groups_split(session->job, degree_of, &session->graph, err);
+    if (status == PST_OK && session->graph->parts == 1) {
         tell_undivided(session->job);
         return PST_OK;
     }
-    status = pst_groups_split(session->job, tensor, &session->graph, err);
     session->cost.graph = session->graph;
     PST_TRY(status, pst_rules_make(session->job, session->graph, &session->rules, err));
     PST_TRY(status, pst_config_place(session->job->config, "run", "device",

@@ -46,6 +46,7 @@ struct pst_session {
     struct pst_arena arena;
     bool chooses; /* degrees of tensor parallelism come with the plan: until then the graph is the
                      whole one (degrees.h) */
+    uint32_t n_groups; /* of ranks, for which a plan is searched where degrees differ */
     const struct pst_device_ops *device_ops;
     struct pst_device *device; /* answers questions about workspaces; runs nothing */
     struct pst_device_config device_config;
@@ -96,9 +97,10 @@ pst_status pst_session_graph(const struct pst_job *job, struct pst_graph **ret_g
                              struct pst_error *err);
 
 /* Divides the session's graph, which is the whole one, before there is a plan: afterwards it is
-   that of one of `tensor` parts, with the rules and costs of that. Errors: those of
-   pst_session_create that are about parts. */
-pst_status pst_session_divide(struct pst_session *session, uint32_t tensor, struct pst_error *err);
+   that of a part, with the rules and costs of that. degree_of: [operator] the devices that share
+   it. Errors: those of pst_session_create that are about parts. */
+pst_status pst_session_divide(struct pst_session *session, const uint16_t *degree_of,
+                              struct pst_error *err);
 
 /*
  * A plan for the job. plan_file NULL or "": searches. Otherwise reads the file, which must be for

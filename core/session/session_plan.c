@@ -114,6 +114,17 @@ pst_status pst_session_predict(struct pst_session *session, struct pst_error *er
     return status;
 }
 
+/* A plan that was searched for groups of unlike sizes states no memory of their ranks. */
+static bool states_memory(const struct pst_session *session, const struct pst_plan *plan)
+{
+    bool stated = session->given || session->graph->degree_of == NULL;
+
+    for (uint32_t r = 0; r < plan->n_devices; r++) {
+        stated |= plan->devices[r].arena_bytes > 0;
+    }
+    return stated;
+}
+
 /* Programs are for lists that are proven. */
 pst_status pst_session_judge(struct pst_session *session, struct pst_planned *planned,
                              struct pst_check_report *ret_report, struct pst_error *err)
@@ -133,6 +144,9 @@ pst_status pst_session_judge(struct pst_session *session, struct pst_planned *pl
         status = pst_programs_create(planned->plan, session->graph, &session->cost,
                                      session->job->slim ? PST_PROGRAM_SLIM : PST_PROGRAM_WHOLE,
                                      NULL, planned->programs, err);
+    }
+    if (status == PST_OK && !states_memory(session, planned->plan)) {
+        pst_programs_state_memory(planned->programs, planned->plan);
     }
     PST_TRY(status,
             pst_judge_check(planned->plan, session->graph, &limits,

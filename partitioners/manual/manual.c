@@ -27,8 +27,7 @@ static const struct pst_param params[] = {
               "their order; empty: the first of train.degrees for all."),
     PST_PARAM(struct config, tensor, PST_PARAM_STRING, "", NULL,
               "Devices that share each operator of a stage, one number per stage separated by ',', "
-              "of those that parallel.tensor lists; so far the same for all; empty: the first of "
-              "parallel.tensor for all."),
+              "of those that parallel.tensor lists; empty: the first of parallel.tensor for all."),
 };
 
 struct manual {

@@ -312,6 +312,48 @@ static const char *ways_by_name(const struct pst_graph *graph, struct pst_arena 
                             graph->n_by_name - 1, pst_hash_text(&hash, digits));
 }
 
+static uint32_t replicas_of(const struct pst_plan_stage *stage)
+{
+    return pst_plan_replicas(stage);
+}
+
+static uint32_t tensor_of(const struct pst_plan_stage *stage)
+{
+    return stage->tensor;
+}
+
+/* A number that stages have: "2", or where they differ "1 from wte, 2 from h.1.ln_1": in the order
+   of the model's operators, so that it does not say how these are cut. */
+static const char *numbers_of(const struct pst_session *session,
+                              uint32_t (*number_of)(const struct pst_plan_stage *),
+                              struct pst_arena *arena)
+{
+    const struct pst_graph *graph = session->graph;
+    const struct pst_plan *plan = session->planned.plan;
+    const uint32_t n = pst_graph_model(graph)->n_ops;
+    uint32_t *numbers = pst_alloc(n, sizeof *numbers), runs = 1;
+    char *text;
+
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        for (uint32_t i = 0; i < plan->stages[s].n_nodes; i++) {
+            const uint32_t o = plan->stages[s].nodes[i];
+
+            numbers[graph->op_of != NULL ? graph->op_of[o] : o] = number_of(&plan->stages[s]);
+        }
+    }
+    text = pst_arena_printf(arena, "%u", numbers[0]);
+    for (uint32_t v = 1; v < n; v++) {
+        if (numbers[v] != numbers[v - 1]) {
+            text = pst_arena_printf(arena, "%s%s%s, %u from %s", text, runs == 1 ? " from " : "",
+                                    runs == 1 ? pst_graph_model(graph)->ops[0].name : "",
+                                    numbers[v], pst_graph_model(graph)->ops[v].name);
+            runs++;
+        }
+    }
+    free(numbers);
+    return text;
+}
+
 void pst_checkpoint_describe(const struct pst_session *session, uint64_t data_digest,
                              struct pst_arena *arena, struct pst_manifest *ret_manifest)
 {
@@ -322,13 +364,7 @@ void pst_checkpoint_describe(const struct pst_session *session, uint64_t data_di
     const struct pst_job *job = session->job;
     const struct pst_graph *whole = pst_graph_model(session->graph);
     char optimizer[64], dtype[64];
-    uint32_t replicas = 1;
 
-    for (uint32_t s = 0; s < plan->n_stages; s++) {
-        const uint32_t n = pst_plan_replicas(&plan->stages[s]);
-
-        replicas = n > replicas ? n : replicas;
-    }
     *ret_manifest = (struct pst_manifest){
         .written_by = "penstock " PENSTOCK_VERSION,
         .model = whole->name,
@@ -347,8 +383,8 @@ void pst_checkpoint_describe(const struct pst_session *session, uint64_t data_di
                          pst_arena_printf(arena, "%lld", (long long)job->run.threads_per_device),
                      [PST_NUMERIC_MICROBATCH] = pst_arena_printf(
                          arena, "%lld", (long long)job->train.microbatch * plan->copies),
-                     [PST_NUMERIC_REPLICAS] = pst_arena_printf(arena, "%u", replicas),
-                     [PST_NUMERIC_TENSOR] = pst_arena_printf(arena, "%u", session->graph->parts),
+                     [PST_NUMERIC_REPLICAS] = numbers_of(session, replicas_of, arena),
+                     [PST_NUMERIC_TENSOR] = numbers_of(session, tensor_of, arena),
                      [PST_NUMERIC_SEQUENCE] = session->graph->sequence ? "true" : "false",
                      [PST_NUMERIC_WAYS] = pst_ways_names[session->graph->ways],
                      [PST_NUMERIC_WAY] = ways_by_name(session->graph, arena),

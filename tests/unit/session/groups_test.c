@@ -74,3 +74,23 @@ TEST(test_no_parts)
     pst_groups_describe(&session, 7, &groups);
     assert_int_equal(groups.cost.side_by_side, 7);
 }
+
+/* Groups of unlike sizes: one of four devices, one of two, two of one have the mean, two devices, of
+   what is divided. */
+TEST(test_groups_of_unlike_sizes)
+{
+    struct pst_graph graph;
+    struct pst_session session = session_of(&graph, 4);
+    const uint16_t degree_of[] = {4, 2, 1, 1};
+    struct pst_groups groups;
+
+    graph.degree_of = degree_of;
+    session.cluster.node_size = 0;
+    session.n_groups = 4;
+    pst_groups_describe(&session, 7, &groups);
+    assert_int_equal(groups.cluster.devices, 4);
+    assert_int_equal(groups.cluster.link_bandwidth, 600);
+    assert_int_equal(groups.cost.side_by_side, 3);
+    pst_groups_describe(&session, 1, &groups);
+    assert_int_equal(groups.cost.side_by_side, 1);
+}

@@ -4,22 +4,9 @@
  */
 #include <stdio.h>
 
+#include "reports/plan_report.h"
 #include "page/page.h"
 #include "tune/provenance.h"
-
-/* "2", or "1-4" where stages have different numbers of replicas. */
-static void name_replicas(const struct pst_plan *plan, char *text, size_t size)
-{
-    uint32_t least = pst_plan_replicas(&plan->stages[0]) / plan->copies, most = least;
-
-    for (uint32_t s = 1; s < plan->n_stages; s++) {
-        uint32_t n = pst_plan_replicas(&plan->stages[s]) / plan->copies;
-
-        least = n < least ? n : least;
-        most = n > most ? n : most;
-    }
-    snprintf(text, size, least == most ? "%u" : "%u-%u", least, most);
-}
 
 /* Config and strategies, unless these are not there any more, which a plan file does not need. */
 static void add_origin(const struct pst_session *session, struct pst_provenance *provenance,
@@ -36,7 +23,7 @@ pst_status pst_page_write_plan(const struct pst_session *session, const char *co
                                const char *title, const char *path, struct pst_error *err)
 {
     const struct pst_plan *plan = session->planned.plan;
-    char devices[16], microbatch[16], replicas[32], zero[16], tensor[16];
+    char devices[16], microbatch[16], replicas[PST_GRID_TEXT], zero[16], tensor[PST_GRID_TEXT];
     struct pst_record record = {
         .config = title,
         .labels = {[PST_AXIS_PARTITIONER] = plan->partitioner,
@@ -60,8 +47,7 @@ pst_status pst_page_write_plan(const struct pst_session *session, const char *co
     snprintf(devices, sizeof devices, "%u", plan->n_devices);
     snprintf(microbatch, sizeof microbatch, "%u", record.trial.microbatch);
     snprintf(zero, sizeof zero, "%u", plan->zero);
-    snprintf(tensor, sizeof tensor, "%u", session->graph->parts);
-    name_replicas(plan, replicas, sizeof replicas);
+    pst_report_grid(plan, replicas, tensor);
     pst_gallery_begin(&gallery, 1, 1);
     status = pst_gallery_add(&gallery, 0, true, session, err);
     if (status == PST_OK) {

@@ -55,9 +55,11 @@ enum { SESSION, PLAN, TOTALS, GRAPH };
 /* Figures of the whole plan that are in no struct of their own. */
 struct totals {
     struct pst_stage_report *stages;
-    bool acts; /* something of a stage is not just kept: that column is among the last to go */
+    bool acts;   /* something of a stage is not just kept: that column is among the last to go */
+    bool unlike; /* stages have unlike tensor degrees */
     uint64_t parameters;
-    uint32_t n_stages, batch, weight_versions, devices_used, tensor; /* tensor: 0: no parts */
+    uint32_t n_stages, batch, weight_versions, devices_used;
+    uint32_t tensor; /* 0: no parts, or unlike */
     struct pst_idle idle;
     const char *operator_times, *file;
 };
@@ -111,6 +113,9 @@ static const struct pst_row stage_rows[] = {
     {"devices", "several: replicas", PST_ROW_COUNT,
      PST_ROW_EACH(PST_ROW_ENTRY, struct pst_stage_report, plan.ranks, plan.n_ranks),
      .cell = cell_ranks, .title = ">device"},
+    {"tensor", "devices that share each of its operators; absent if all stages have as many",
+     OF_STAGE(COUNT, plan.tensor),
+     PST_ROW_UNLESS(IF_ZERO, PST_ROW_OUTER + TOTALS, struct totals, unlike), .title = ">tensor"},
     {"kind", "kinds of its devices; absent if all devices are alike", OF_STAGE(NAME, kinds),
      .absent = PST_ROW_IF_ZERO, .title = "kind"},
     {"operators", "number of operators", OF_STAGE(COUNT, n_operators), .title = "6>ops"},
@@ -323,16 +328,42 @@ static void print_pieces(const struct pst_plan *plan, FILE *out)
     }
 }
 
-static void print_parts(const struct pst_graph *graph, FILE *out)
+static void put_range(const uint32_t range[2], char *text)
+{
+    snprintf(text, PST_GRID_TEXT, range[0] == range[1] ? "%u" : "%u-%u", range[0], range[1]);
+}
+
+static void widen(uint32_t n, uint32_t range[2])
+{
+    range[0] = range[0] == 0 || n < range[0] ? n : range[0];
+    range[1] = n > range[1] ? n : range[1];
+}
+
+void pst_report_grid(const struct pst_plan *plan, char replicas[PST_GRID_TEXT],
+                     char tensor[PST_GRID_TEXT])
+{
+    uint32_t of_replicas[2] = {0}, of_tensor[2] = {0};
+
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        widen(pst_plan_replicas(&plan->stages[s]) / plan->copies, of_replicas);
+        widen(plan->stages[s].tensor, of_tensor);
+    }
+    put_range(of_replicas, replicas);
+    put_range(of_tensor, tensor);
+}
+
+static void print_parts(const struct pst_plan *plan, const struct pst_graph *graph, FILE *out)
 {
     const struct pst_op *op = NULL;
     const uint32_t n = pst_graph_whole_attention(graph, &op);
+    char replicas[PST_GRID_TEXT], tensor[PST_GRID_TEXT];
 
+    pst_report_grid(plan, replicas, tensor);
     if (graph->parts > 1) {
         fprintf(out,
-                "tensor parallelism: %u devices in a row share each operator%s; figures of a stage "
-                "are per device\n",
-                graph->parts,
+                "tensor parallelism: %s devices in a row share each operator%s%s; figures of a "
+                "stage are per device\n",
+                tensor, graph->degree_of == NULL ? "" : " of a stage",
                 graph->ways == PST_WAYS_ROWS      ? " by tokens, with whole weights"
                 : graph->ways == PST_WAYS_ULYSSES ? " by tokens, with whole weights, and attention "
                                                     "by heads"
@@ -352,7 +383,8 @@ void pst_plan_report_print(const struct pst_session *session, const char *file, 
                            FILE *out)
 {
     const struct pst_plan *plan = session->planned.plan;
-    struct totals totals = {.n_stages = plan->n_stages};
+    struct totals totals = {.n_stages = plan->n_stages,
+                            .unlike = session->graph->degree_of != NULL};
     const char *sharing;
     char count[32], text[256], devices[PST_DEVICES_TEXT];
 
@@ -367,7 +399,7 @@ void pst_plan_report_print(const struct pst_session *session, const char *file, 
     if (session->graph->slices > 1) {
         fprintf(out, "passes of %u slices of each sequence\n", session->graph->slices);
     }
-    print_parts(session->graph, out);
+    print_parts(plan, session->graph, out);
     print_pieces(plan, out);
     pst_text_printf(out, "partitioner %s, scheduler %s, memopt %s\n", plan->partitioner,
                     plan->scheduler, plan->memopt[0] == '\0' ? "-" : plan->memopt);
@@ -470,7 +502,8 @@ const struct pst_row pst_plan_rows[] = {
      "replicas at once, or have none",
      OF_PLAN(COUNT, prefetch), .absent = PST_ROW_IF_ZERO},
     {"tensor",
-     "devices that share each operator; figures of stages are per device; absent if it is 1",
+     "devices that share each operator; figures of stages are per device; absent if it is 1, or "
+     "not the same for all stages",
      OF_TOTALS(COUNT, tensor), .absent = PST_ROW_IF_ZERO},
     {"sequence", "`parallel.sequence`; absent if false",
      PST_ROW_AT(FLAG, GRAPH, struct pst_graph, sequence), .absent = PST_ROW_IF_ZERO},
@@ -503,11 +536,14 @@ void pst_plan_report_json(const struct pst_session *session, const char *file,
     const struct pst_plan *plan = session->planned.plan;
     struct totals totals = {
         .n_stages = plan->n_stages,
+        .unlike = session->graph->degree_of != NULL,
         .parameters = pst_graph_parameters(session->graph),
         .batch = plan->batch / session->graph->slices,
         .weight_versions = most_versions(plan),
         .devices_used = pst_plan_used_devices(plan),
-        .tensor = session->graph->parts > 1 ? session->graph->parts : 0,
+        .tensor = session->graph->parts > 1 && session->graph->degree_of == NULL
+                      ? session->graph->parts
+                      : 0,
         .idle = pst_sim_idle(&session->simulated),
         .operator_times = pst_session_times_name(session),
         .file = file,

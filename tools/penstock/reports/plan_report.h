@@ -38,6 +38,12 @@ struct pst_stage_report {
 void pst_plan_report_stages(const struct pst_session *session,
                             struct pst_stage_report **ret_stages);
 
+#define PST_GRID_TEXT 32
+/* Replicas of a stage, and the devices that share each operator: "2", or "1-4" where stages
+   differ. */
+void pst_report_grid(const struct pst_plan *plan, char replicas[PST_GRID_TEXT],
+                     char tensor[PST_GRID_TEXT]);
+
 /* Table and summary. file: where the plan was written, or NULL. */
 void pst_plan_report_print(const struct pst_session *session, const char *file, bool color,
                            FILE *out);
