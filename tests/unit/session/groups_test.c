@@ -75,8 +75,8 @@ TEST(test_no_parts)
     assert_int_equal(groups.cost.side_by_side, 7);
 }
 
-/* Groups of unlike sizes: one of four devices, one of two, two of one have the mean, two devices, of
-   what is divided. */
+/* Groups of unlike sizes: one of four devices, one of two, two of one have the mean, two devices,
+   of what is divided. */
 TEST(test_groups_of_unlike_sizes)
 {
     struct pst_graph graph;
