@@ -829,9 +829,8 @@ static size_t most_ops(const struct pst_graph *whole)
     return n;
 }
 
-/* Degrees that are equal are one. */
-static struct pst_division plain_division(const struct pst_graph *whole,
-                                          const struct pst_division *how)
+struct pst_division pst_division_plain(const struct pst_graph *whole,
+                                       const struct pst_division *how)
 {
     struct pst_division plain = *how;
     bool equal = true;
@@ -842,19 +841,19 @@ static struct pst_division plain_division(const struct pst_graph *whole,
         equal = equal && how->degree_of[v] == how->degree_of[0];
     }
     plain.degree_of = equal ? NULL : how->degree_of;
-    PST_ASSERT(plain.parts > 1);
     return plain;
 }
 
 pst_status pst_graph_split(struct pst_graph *whole, const struct pst_division *how,
                            struct pst_graph **ret_graph, struct pst_error *err)
 {
-    const struct pst_division division = plain_division(whole, how);
+    const struct pst_division division = pst_division_plain(whole, how);
     struct splitter s = {.whole = whole, .how = &division};
     struct pst_graph *graph = NULL;
     struct pst_division_fault fault = {"tensor", PST_NONE};
     pst_status status = check_whole(whole, division.parts, err);
 
+    PST_ASSERT(division.parts > 1);
     PST_TRY(status, check_degrees(whole, &division, &fault, err));
     if (status == PST_OK) {
         make_shares(&s);

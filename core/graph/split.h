@@ -114,6 +114,11 @@ static inline uint32_t pst_division_degree(const struct pst_division *how, uint3
     return how->degree_of != NULL ? how->degree_of[op] : how->parts;
 }
 
+/* The same division, in which equal degrees are one number, and `parts` is the largest of others.
+ */
+struct pst_division pst_division_plain(const struct pst_graph *whole,
+                                       const struct pst_division *how);
+
 /* Errors: config.value where what `ways` demands is not divisible, which is named. */
 pst_status pst_graph_check_ways(const struct pst_graph *whole, const struct pst_division *how,
                                 struct pst_error *err);

@@ -21,17 +21,20 @@ const struct pst_plan_guest *pst_plan_guest_of(const struct pst_plan_stage *stag
 uint32_t pst_plan_guest_rank(const struct pst_plan *plan, const struct pst_plan_stage *stage,
                              const struct pst_plan_guest *guest, uint32_t place)
 {
-    if (pst_plan_replicas(stage) == 1) {
-        return (uint64_t)guest->rank + place < plan->n_devices ? guest->rank + place : PST_NONE;
-    }
+    const bool alone = pst_plan_replicas(stage) == 1;
+
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         const struct pst_plan_stage *host = &plan->stages[s];
 
-        if (host->ranks[0] == guest->rank && host->n_ranks == stage->n_ranks) {
-            return host->ranks[place];
+        if (alone ? pst_plan_replica(host, guest->rank) != PST_NONE
+                  : host->ranks[0] == guest->rank && host->n_ranks == stage->n_ranks) {
+            return host->tensor != stage->tensor || pst_plan_part(host, guest->rank) != 0 ? PST_NONE
+                   : alone ? guest->rank + place
+                           : host->ranks[place];
         }
     }
-    return PST_NONE;
+    return alone && (uint64_t)guest->rank + place < plan->n_devices ? guest->rank + place
+                                                                    : PST_NONE;
 }
 
 void pst_plan_guest_tensors(const struct pst_plan_stage *stage, const struct pst_graph *graph,

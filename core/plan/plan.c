@@ -315,14 +315,27 @@ uint32_t pst_plan_logical(const struct pst_plan *plan, uint32_t *ret_device_of)
     return n;
 }
 
+uint32_t pst_plan_number_groups(uint32_t n_ranks, uint32_t idle, uint32_t *io_group_of)
+{
+    uint32_t n = 0;
+
+    for (uint32_t first = 0, end; first < n_ranks; first = end, n++) {
+        end = first + (io_group_of[first] > 0 ? io_group_of[first] : idle);
+        end = end < n_ranks ? end : n_ranks;
+        for (uint32_t r = first; r < end; r++) {
+            io_group_of[r] = n;
+        }
+    }
+    return n;
+}
+
 uint32_t pst_plan_groups(const struct pst_plan *plan, uint32_t *ret_group_of)
 {
     const uint32_t most = pst_plan_tensor(plan);
-    uint32_t n = 0, idle = most; /* ranks of a group without stages */
+    uint32_t idle = most;
 
     memset(ret_group_of, 0, plan->n_devices * sizeof *ret_group_of);
-    for (uint32_t s = 0; s < plan->n_stages;
-         s++) { /* at the first of each group its size, for now */
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
         const struct pst_plan_stage *stage = &plan->stages[s];
 
         idle = stage->tensor == most ? idle : 1;
@@ -330,14 +343,7 @@ uint32_t pst_plan_groups(const struct pst_plan *plan, uint32_t *ret_group_of)
             ret_group_of[stage->ranks[i]] = stage->tensor;
         }
     }
-    for (uint32_t first = 0, end; first < plan->n_devices; first = end, n++) {
-        end = first + (ret_group_of[first] > 0 ? ret_group_of[first] : idle);
-        end = end < plan->n_devices ? end : plan->n_devices;
-        for (uint32_t r = first; r < end; r++) {
-            ret_group_of[r] = n;
-        }
-    }
-    return n;
+    return pst_plan_number_groups(plan->n_devices, idle, ret_group_of);
 }
 
 /* Counts on one rank go on from list to list. */

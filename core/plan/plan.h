@@ -311,6 +311,9 @@ static inline uint32_t pst_plan_tensor(const struct pst_plan *plan)
     return most;
 }
 
+/* Numbers groups in the order of their ranks. io_group_of: [rank] the size of the group that begins
+   there, and then the rank's group; ranks of no group make groups of `idle`. Returns how many. */
+uint32_t pst_plan_number_groups(uint32_t n_ranks, uint32_t idle, uint32_t *io_group_of);
 /* The group of each rank in the plan of groups that this one is, or comes of; ranks of a group are
    its parts, in a row. ret_group_of: n_devices. Returns how many groups. */
 uint32_t pst_plan_groups(const struct pst_plan *plan, uint32_t *ret_group_of);

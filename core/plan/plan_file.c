@@ -516,10 +516,15 @@ static void code_ranks(struct file *f, struct pst_plan_stage *stage)
         pst_codec_fail(c, NULL, "devices", "%u devices, which %u parts do not divide",
                        stage->n_ranks, stage->tensor);
     } else if (!are_groups(stage, f->plan->n_devices, f->graph->degree_of == NULL)) {
-        pst_codec_fail(c, NULL, "devices",
-                       "expected %u devices in a row for each replica, the first a multiple of %u, "
-                       "and a plan of a multiple of %u devices",
-                       stage->tensor, stage->tensor, stage->tensor);
+        char more[96] = "";
+
+        if (f->graph->degree_of == NULL) {
+            snprintf(more, sizeof more,
+                     ", the first a multiple of %u, and a plan of a multiple of %u devices",
+                     stage->tensor, stage->tensor);
+        }
+        pst_codec_fail(c, NULL, "devices", "expected %u devices in a row for each replica%s",
+                       stage->tensor, more);
     }
 }
 

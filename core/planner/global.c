@@ -77,9 +77,8 @@ static const char *find_fault(const struct ask *ask, const struct pst_global_mov
     if (move->microbatch >= stage->n_microbatches) {
         return "there is no such micro-batch";
     }
-    if (move->device == stage->device ||
-        q->devices[move->device].n_ranks != q->devices[stage->device].n_ranks) {
-        return "it must be another device, with as many ranks";
+    if (move->device == stage->device || !pst_global_are_alike(q, move->device, stage->device)) {
+        return "it must be another device, with as many ranks and parts";
     }
     if (ask->keeper[move->stage][move->microbatch] != PST_NONE) {
         return "it is already on another device";

@@ -96,8 +96,13 @@ static void make_devices(struct pst_global_question *q, const struct pst_planner
         q->first_rank[q->device_of[r]] = r;
         q->devices[q->device_of[r]].n_ranks++;
     }
+    q->degree_of = pst_arena_array(arena, plan->n_devices, sizeof *q->degree_of);
     for (uint32_t s = 0; s < plan->n_stages; s++) {
-        q->first_rank[q->device_of[plan->stages[s].ranks[0]]] = plan->stages[s].ranks[0];
+        const struct pst_plan_stage *stage = &plan->stages[s];
+
+        q->first_rank[q->device_of[stage->ranks[0]]] = stage->ranks[0];
+        q->degree_of[q->device_of[stage->ranks[0]]] =
+            pst_graph_parts(planner->in.graph, stage->nodes[0]);
     }
     for (uint32_t d = 0; d < n; d++) {
         q->devices[d].capacity_bytes = UINT64_MAX;
@@ -272,7 +277,7 @@ static bool find_stay(const struct pst_global_in *in, uint32_t s, uint32_t micro
 
     if (stage == NULL || microbatch >= stage->n_microbatches || device >= in->n_devices ||
         device == stage->device || q->devices[device].n_passes == 0 ||
-        q->devices[device].n_ranks != q->devices[stage->device].n_ranks) {
+        !pst_global_are_alike(q, device, stage->device)) {
         return false;
     }
     at = q->at[s] + 2 * (size_t)microbatch;

@@ -63,30 +63,19 @@ static uint32_t *place_operators(const struct pst_graph *graph, const struct pst
     return stage_of;
 }
 
-/*
- * The group of each rank: the ranks that share operators are one, every other rank is one of its
- * own, unless all degrees are the same. Groups are numbered in the order of their ranks, so that
- * pst_plan_expand gives each its ranks again. Returns how many there are.
- */
+/* The group of each rank, as pst_plan_expand gives groups their ranks again: where degrees differ,
+   a rank without a stage is a group of its own. Returns how many there are. */
 static uint32_t number_groups(const struct pst_cuts *found, uint32_t idle, uint32_t n_ranks,
                               uint32_t *ret_group_of)
 {
-    uint32_t n = 0;
-
     for (uint32_t s = 0; s < found->n_stages; s++) {
         const struct pst_stage_decl *stage = &found->stages[s];
 
-        for (uint32_t i = 0; i < stage->n_ranks; i += stage->tensor) { /* its size, for now */
+        for (uint32_t i = 0; i < stage->n_ranks; i += stage->tensor) {
             ret_group_of[stage->ranks[i]] = stage->tensor;
         }
     }
-    for (uint32_t first = 0, size; first < n_ranks; first += size, n++) {
-        size = ret_group_of[first] > 0 ? ret_group_of[first] : idle;
-        for (uint32_t r = first; r < first + size && r < n_ranks; r++) {
-            ret_group_of[r] = n;
-        }
-    }
-    return n;
+    return pst_plan_number_groups(n_ranks, idle, ret_group_of);
 }
 
 /* Where all degrees are the same, groups are as many ranks in a row. */
@@ -240,7 +229,13 @@ pst_status pst_degrees_adopt(struct pst_session *session, const char *name, cons
     degree_of = pst_alloc(session->graph->n_ops, sizeof *degree_of);
     status = pst_plan_read_degrees(name, text, length, session->graph, degree_of, err);
     PST_TRY(status, check_listed(session, name, degree_of, err));
-    PST_TRY(status, pst_session_divide(session, degree_of, err));
+    if (status == PST_OK) {
+        status = pst_session_divide(session, degree_of, err);
+        if (status == PST_ERR_CONFIG && err != NULL) { /* the degrees are the plan's */
+            snprintf(err->file, sizeof err->file, "%s", name);
+            err->line = err->column = 0;
+        }
+    }
     free(degree_of);
     return status;
 }

@@ -117,28 +117,20 @@ static pst_status split_graph(const struct pst_job *job, struct pst_division *ho
     return place_error(job, status, err);
 }
 
-/* One degree for all is a number, and divides in more ways. */
-static void set_degrees(const uint16_t *degree_of, uint32_t n, struct pst_division *how)
-{
-    bool alike = true;
-
-    for (uint32_t v = 0; v < n; v++) {
-        alike &= degree_of[v] == degree_of[0];
-        how->parts = degree_of[v] > how->parts ? degree_of[v] : how->parts;
-    }
-    how->degree_of = alike ? NULL : degree_of;
-}
-
 pst_status pst_groups_split(const struct pst_job *job, const uint16_t *degree_of,
                             struct pst_graph **graph, struct pst_error *err)
 {
     struct pst_division how = {
-        .parts = 1, .sequence = job->parallel.sequence, .ways = job->parallel.ways};
+        .parts = 1,
+        .degree_of = degree_of,
+        .sequence = job->parallel.sequence,
+        .ways = job->parallel.ways,
+    };
     uint8_t *asked;
     pst_status status;
 
     if (degree_of != NULL) {
-        set_degrees(degree_of, (*graph)->n_ops, &how);
+        how = pst_division_plain(*graph, &how);
     } else if (!pst_degrees_are_chosen(job)) {
         how.parts = job->parallel.tensors[0];
         if (how.parts == 1) {
@@ -274,17 +266,20 @@ static uint64_t part_of(uint64_t whole, uint64_t parts)
     return whole > 0 && whole < parts ? 1 : whole / parts;
 }
 
-static uint32_t count_groups(const struct pst_session *session)
+/* A plan from a file may have fewer ranks than the cluster. */
+static uint32_t count_groups(const struct pst_session *session, uint32_t *ret_ranks)
 {
     const struct pst_plan *plan = session->planned.plan;
     uint32_t *group_of, n;
 
+    *ret_ranks = (uint32_t)session->cluster.devices;
     if (session->graph->degree_of == NULL) {
-        return (uint32_t)session->cluster.devices / session->graph->parts;
+        return *ret_ranks / session->graph->parts;
     }
     if (plan == NULL) {
         return session->n_groups;
     }
+    *ret_ranks = plan->n_devices;
     group_of = pst_alloc(plan->n_devices, sizeof *group_of);
     n = pst_plan_groups(plan, group_of);
     free(group_of);
@@ -296,8 +291,10 @@ static uint32_t count_groups(const struct pst_session *session)
 void pst_groups_describe(const struct pst_session *session, uint32_t cores,
                          struct pst_groups *ret_groups)
 {
-    const uint32_t tensor = session->graph->parts, n = count_groups(session);
+    const uint32_t tensor = session->graph->parts;
     struct pst_cluster *cluster = &ret_groups->cluster;
+    uint32_t n_ranks;
+    const uint32_t n = count_groups(session, &n_ranks);
 
     *cluster = session->cluster;
     ret_groups->cost = session->cost;
@@ -306,8 +303,7 @@ void pst_groups_describe(const struct pst_session *session, uint32_t cores,
         ret_groups->cost.cluster = &session->cluster;
         return;
     }
-    ret_groups->cost.side_by_side =
-        (uint32_t)part_of((uint64_t)cores * n, (uint64_t)cluster->devices);
+    ret_groups->cost.side_by_side = (uint32_t)part_of((uint64_t)cores * n, n_ranks);
     cluster->node_size = has_nodes(cluster) ? cluster->node_size / tensor : 0;
     cluster->devices = n;
     cluster->node_link_bandwidth = part_of(cluster->node_link_bandwidth, tensor);

@@ -142,7 +142,7 @@ static void warn_of_bits(const struct fitting *fitting, const struct pst_manifes
 
     for (uint32_t i = 0; i < PST_NUMERICS; i++) {
         if (strcmp(here->numerics[i], there->numerics[i]) != 0) {
-            pst_log(PST_LOG_WARN, "checkpoint", "bits will differ because %s is %.64s, was %.64s",
+            pst_log(PST_LOG_WARN, "checkpoint", "bits will differ because %s is %.256s, was %.256s",
                     pst_numeric_names[i], here->numerics[i], there->numerics[i]);
         }
     }

@@ -292,24 +292,30 @@ static bool sums_each(const struct pst_plan *plan)
     return false;
 }
 
-/* Operators that are divided by name: all, or the first and a hash of all. */
-static const char *ways_by_name(const struct pst_graph *graph, struct pst_arena *arena)
+/* All of the texts, or where they are too long the first one and a hash of all. */
+static const char *join_texts(const char *const *texts, uint32_t n, struct pst_arena *arena)
 {
     struct pst_hasher *hasher = pst_hasher_create();
     struct pst_hash hash;
     char text[256] = "", digits[PST_HASH_TEXT];
 
-    for (uint32_t i = 0; i < graph->n_by_name; i++) {
-        pst_text_append(text, sizeof text, "%s%s", i == 0 ? "" : ", ", graph->by_name[i]);
-        pst_hasher_add(hasher, graph->by_name[i], strlen(graph->by_name[i]) + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        pst_text_append(text, sizeof text, "%s%s", i == 0 ? "" : ", ", texts[i]);
+        pst_hasher_add(hasher, texts[i], strlen(texts[i]) + 1);
     }
     hash = pst_hasher_end(hasher);
     pst_hasher_destroy(hasher);
-    if (strlen(text) + 1 < sizeof text) {
-        return graph->n_by_name == 0 ? PST_CHECKPOINT_NO_WAY : pst_arena_strdup(arena, text);
-    }
-    return pst_arena_printf(arena, "%.64s and %u others, xxh3:%s", graph->by_name[0],
-                            graph->n_by_name - 1, pst_hash_text(&hash, digits));
+    return strlen(text) + 1 < sizeof text
+               ? pst_arena_strdup(arena, text)
+               : pst_arena_printf(arena, "%.64s and %u others, xxh3:%s", texts[0], n - 1,
+                                  pst_hash_text(&hash, digits));
+}
+
+/* Operators that are divided by name. */
+static const char *ways_by_name(const struct pst_graph *graph, struct pst_arena *arena)
+{
+    return graph->n_by_name == 0 ? PST_CHECKPOINT_NO_WAY
+                                 : join_texts(graph->by_name, graph->n_by_name, arena);
 }
 
 static uint32_t replicas_of(const struct pst_plan_stage *stage)
@@ -328,30 +334,30 @@ static const char *numbers_of(const struct pst_session *session,
                               uint32_t (*number_of)(const struct pst_plan_stage *),
                               struct pst_arena *arena)
 {
-    const struct pst_graph *graph = session->graph;
+    const struct pst_graph *graph = session->graph, *whole = pst_graph_model(graph);
     const struct pst_plan *plan = session->planned.plan;
-    const uint32_t n = pst_graph_model(graph)->n_ops;
-    uint32_t *numbers = pst_alloc(n, sizeof *numbers), runs = 1;
-    char *text;
+    uint32_t *numbers = pst_alloc(whole->n_ops, sizeof *numbers), n = 0;
+    const char **texts = pst_arena_array(arena, whole->n_ops, sizeof *texts), *joined;
 
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         for (uint32_t i = 0; i < plan->stages[s].n_nodes; i++) {
             const uint32_t o = plan->stages[s].nodes[i];
+            uint32_t *number = &numbers[graph->op_of != NULL ? graph->op_of[o] : o];
 
-            numbers[graph->op_of != NULL ? graph->op_of[o] : o] = number_of(&plan->stages[s]);
+            /* what comes after the operator itself serves it, perhaps in a later stage */
+            if (*number == 0 && !pst_op_is_convert(graph->ops[o].kind)) {
+                *number = number_of(&plan->stages[s]);
+            }
         }
     }
-    text = pst_arena_printf(arena, "%u", numbers[0]);
-    for (uint32_t v = 1; v < n; v++) {
-        if (numbers[v] != numbers[v - 1]) {
-            text = pst_arena_printf(arena, "%s%s%s, %u from %s", text, runs == 1 ? " from " : "",
-                                    runs == 1 ? pst_graph_model(graph)->ops[0].name : "",
-                                    numbers[v], pst_graph_model(graph)->ops[v].name);
-            runs++;
+    for (uint32_t v = 0; v < whole->n_ops; v++) {
+        if (v == 0 || numbers[v] != numbers[v - 1]) {
+            texts[n++] = pst_arena_printf(arena, "%u from %s", numbers[v], whole->ops[v].name);
         }
     }
+    joined = n == 1 ? pst_arena_printf(arena, "%u", numbers[0]) : join_texts(texts, n, arena);
     free(numbers);
-    return text;
+    return joined;
 }
 
 void pst_checkpoint_describe(const struct pst_session *session, uint64_t data_digest,

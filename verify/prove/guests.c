@@ -44,12 +44,12 @@ static struct pst_check_guest *row_of(const struct pst_check *check,
 static uint32_t place_of(const struct pst_check *check, const struct pst_plan_stage *stage,
                          uint32_t rank, const struct pst_instr *instr)
 {
-    uint32_t samples = pst_plan_samples(stage);
-    if (instr->n_samples != samples || instr->first_sample % samples != 0) {
+    const uint32_t samples = pst_plan_samples(stage), part = pst_check_part(check, rank);
+    if (instr->n_samples != samples || instr->first_sample % samples != 0 ||
+        part >= stage->tensor) {
         return PST_NONE;
     }
-    return instr->first_sample % stage->microbatch_size / samples * stage->tensor +
-           pst_check_part(check, rank);
+    return instr->first_sample % stage->microbatch_size / samples * stage->tensor + part;
 }
 
 struct pst_check_transfer *pst_check_guest_of(const struct pst_check *check, uint32_t rank,

@@ -195,7 +195,7 @@ static void check_guests(struct pst_check *check, uint32_t s)
             pst_plan_guest_rank(plan, stage, guest, 0) == PST_NONE) {
             pst_check_add(check, "FORM1", PST_NONE, PST_NONE,
                           "stage %u: micro-batch %u is a guest of device %u; expected another "
-                          "device with as many replicas",
+                          "device with as many replicas and parts",
                           s, guest->microbatch, guest->rank);
             return;
         }
