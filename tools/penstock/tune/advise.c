@@ -23,10 +23,11 @@
 
 #define PROBES         6 /* halvings of the interval in which the least memory lies */
 #define MAX_CANDIDATES 8
-#define MAX_SHOWN      16       /* stages */
-#define PLANS          6        /* as many as without a limit is what advice may take */
-#define PLANS_LARGE    2        /* the same of a job that is too large for a search */
-#define LEAST_WORK     2400000u /* of a small job, so that the search ends by itself */
+#define MAX_SHOWN      16        /* stages */
+#define PLANS          6         /* as many as without a limit is what advice may take */
+#define PLANS_LARGE    2         /* the same of a job that is too large for a search */
+#define LEAST_WORK     2400000u  /* of a small job, so that the search ends by itself */
+#define HUGE_WORK      60000000u /* of a plan whose job is not planned once more in pieces */
 
 /* Returns a device's memory for plans, as all amounts here; 0: no limit. */
 static uint64_t limit_of(const struct pst_search *search)
@@ -504,7 +505,7 @@ static void say_enough(const struct pst_advice *advice, uint64_t enough, struct 
         snprintf(rest, sizeof rest, "%llu with memopt.use = \"%s\"; ",
                  (unsigned long long)pst_sat_add(with, reserve), id);
     }
-    if (!advice->few) {
+    if (!advice->few && !advice->huge) {
         say_pieces(search, rest, sizeof rest);
     }
     snprintf(rest + strlen(rest), sizeof rest - strlen(rest),
@@ -553,6 +554,7 @@ static void limit_work(struct pst_advice *advice, uint64_t unlimited)
     const uint64_t most = pst_sat_mul(plans, unlimited);
 
     advice->few = is_slow(advice->search.job);
+    advice->huge = unlimited > HUGE_WORK;
     advice->most = advice->work + (most > LEAST_WORK ? most : LEAST_WORK);
 }
 
