@@ -197,3 +197,24 @@ void pst_stage_times(const struct pst_stage_rows *rows, const struct pst_plan *p
     }
     pst_arena_finish(&arena);
 }
+
+void pst_stage_waits(const struct pst_plan *plan, const struct pst_graph *graph,
+                     const struct pst_cost_model *cost, uint32_t stage,
+                     uint64_t ret_ns[PST_I_BW + 1])
+{
+    uint64_t alone[PST_I_R + 1], plain[PST_I_R + 1], summed[PST_I_R + 1];
+    struct pst_stage_rows rows;
+    struct pst_arena arena = {0};
+
+    memset(ret_ns, 0, (PST_I_BW + 1) * sizeof *ret_ns);
+    if (plan->zero < 2) {
+        return;
+    }
+    pst_stage_rows_make(plan, graph, cost, stage, &arena, &rows);
+    pst_stage_times(&rows, plan, graph, cost, PST_NONE, true, plain, summed);
+    pst_plan_pass_ns(&plan->stages[stage], graph, cost, PST_NONE, true, alone);
+    for (uint32_t i = 0; i < N_PASS_OPS; i++) {
+        ret_ns[pass_ops[i]] = summed[pass_ops[i]] - alone[pass_ops[i]];
+    }
+    pst_arena_finish(&arena);
+}

@@ -63,21 +63,13 @@ static void fill_copies(const struct pst_plan *plan, uint32_t s,
 static void add_meetings(const struct pst_planner *planner, const struct pst_plan *plan, uint32_t s,
                          bool split, struct pst_times *times)
 {
-    const struct pst_graph *graph = planner->in.graph;
-    uint64_t alone[PST_I_R + 1], ns[PST_I_R + 1], summed[PST_I_R + 1], b, w;
-    struct pst_stage_rows rows;
-    struct pst_arena arena = {0};
+    uint64_t ns[PST_I_BW + 1], w;
 
-    pst_stage_rows_make(plan, graph, planner->in.cost, s, &arena, &rows);
-    pst_stage_times(&rows, plan, graph, planner->in.cost, PST_NONE, true, ns, summed);
-    pst_plan_pass_ns(&plan->stages[s], graph, planner->in.cost, PST_NONE, true, alone);
-    b = ns[PST_I_B] - alone[PST_I_B];
-    w = split ? summed[PST_I_W] - alone[PST_I_W] : summed[PST_I_BW] - alone[PST_I_BW];
-    w = split ? w : w > b ? w - b : 0;
-    times->forward_ns = pst_sat_add_ns(times->forward_ns, ns[PST_I_F] - alone[PST_I_F]);
-    times->backward_input_ns = pst_sat_add_ns(times->backward_input_ns, b);
+    pst_stage_waits(plan, planner->in.graph, planner->in.cost, s, ns);
+    w = split ? ns[PST_I_W] : ns[PST_I_BW] > ns[PST_I_B] ? ns[PST_I_BW] - ns[PST_I_B] : 0;
+    times->forward_ns = pst_sat_add_ns(times->forward_ns, ns[PST_I_F]);
+    times->backward_input_ns = pst_sat_add_ns(times->backward_input_ns, ns[PST_I_B]);
     times->backward_weight_ns = pst_sat_add_ns(times->backward_weight_ns, w);
-    pst_arena_finish(&arena);
 }
 
 /* Operators, and the meetings of replicas inside passes. */
@@ -89,9 +81,7 @@ static void time_stage(const struct pst_planner *planner, const struct pst_plan 
 
     pst_cost_ops(pst_cost_on(planner->in.cost, stage->ranks, stage->n_ranks, &at), stage->nodes,
                  stage->n_nodes, pst_plan_samples(stage), ret_times);
-    if (plan->zero >= 2) {
-        add_meetings(planner, plan, s, split, ret_times);
-    }
+    add_meetings(planner, plan, s, split, ret_times);
 }
 
 /* Costs of one stage, and the room that it leaves for activations. */

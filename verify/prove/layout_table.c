@@ -39,6 +39,7 @@ static const char *layout_name(uint32_t layout)
                                         [PST_LAYOUT_BIAS] = "a bias",
                                         [PST_LAYOUT_NUMBERS] = "numbers of one part's classes",
                                         [PST_LAYOUT_ALL_NUMBERS] = "numbers of all classes",
+                                        [PST_LAYOUT_OWN] = "what its operator alone reads",
                                         [PST_LAYOUT_TOKENS] = "split by tokens",
                                         [PST_LAYOUT_PICKED] = "rows, not yet blocks of heads",
                                         [PST_LAYOUT_SLICED] = "rows, not yet blocks of heads",
@@ -594,12 +595,13 @@ static void check_sum(struct pst_split_walk *w)
 void pst_split_helper(struct pst_split_walk *w)
 {
     struct pst_split_place place;
-    if (w->op->kind == PST_OP_PARAMETER) {
-        check_bias(w);
+    const bool bias = w->op->kind == PST_OP_PARAMETER;
+    if (w->op->n_out != 1 || (!bias && (w->op->n_in == 0 || w->op->partial != 0))) {
+        pst_split_fault(w, "SPLIT1", "is nothing that the model or a conversion needs");
         return;
     }
-    if (w->op->n_in == 0 || w->op->n_out == 0 || w->op->partial != 0) {
-        pst_split_fault(w, "SPLIT1", "is nothing that the model or a conversion needs");
+    if (bias) {
+        check_bias(w);
         return;
     }
     if (w->op->kind == PST_OP_CE_PART) {

@@ -132,7 +132,7 @@ void pst_split_place(struct pst_split_walk *w, uint32_t tensor, struct pst_split
 
 /* A result that only the operator itself reads is divided along its last axis; sums of attention by
    heads along the first, and what there is of each row of tokens. */
-static void check_aux(struct pst_split_walk *w, uint32_t k, uint32_t layout)
+static void place_aux(struct pst_split_walk *w, uint32_t k, uint32_t layout)
 {
     const bool divided = layout != PST_LAYOUT_WHOLE;
     const struct pst_tensor *local = &w->graph->tensors[w->op->out[k]];
@@ -144,8 +144,13 @@ static void check_aux(struct pst_split_walk *w, uint32_t k, uint32_t layout)
     if (divided) {
         dims[axis] /= w->parts;
     }
+    w->places[w->op->out[k]] =
+        (struct pst_split_place){.of = w->of->out[k],
+                                 .layout = divided ? PST_LAYOUT_OWN : PST_LAYOUT_WHOLE,
+                                 .degree = w->parts};
     if (!has_dims(local, whole->rank, dims) || local->dtype != whole->dtype ||
-        local->batched != whole->batched) {
+        local->role != whole->role || local->batched != whole->batched ||
+        local->needs_grad != whole->needs_grad) {
         pst_split_fault(w, "SPLIT2", "its result %u is not that of the whole model, divided", k);
     }
 }
@@ -353,7 +358,7 @@ static void check_part(struct pst_split_walk *w, uint32_t of, bool *found)
     check_attributes(w, &place);
     pst_split_place(w, w->op->out[0], place);
     for (uint32_t k = 1; k < w->op->n_out; k++) {
-        check_aux(w, k, place.layout);
+        place_aux(w, k, place.layout);
     }
 }
 

@@ -15,6 +15,7 @@ enum pst_layout {
     PST_LAYOUT_BIAS,    /* of the whole tensor's layer, whole; positions of an embedding */
     PST_LAYOUT_NUMBERS, /* sums of each row of logits over the classes of one part */
     PST_LAYOUT_ALL_NUMBERS, /* the sums of all parts, one after the other */
+    PST_LAYOUT_OWN,         /* its n-th of an axis, which the operator itself alone reads */
     PST_LAYOUT_TOKENS,      /* its n-th of the first axis, and of the gradient */
     /* On the way from rows of tokens to an exchange, from t, sections parts c; of all of the last
        axis or of neighbouring columns: */

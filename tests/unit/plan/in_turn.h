@@ -6,7 +6,7 @@
 #ifndef PST_TEST_PLAN_IN_TURN_H
 #define PST_TEST_PLAN_IN_TURN_H
 
-#include "unit/prove/rig.h"
+#include "unit/prove/legal_rig.h"
 
 #define IN_TURN_MOST 80 /* passes of a device */
 #define MODELS       4

@@ -4,25 +4,13 @@
  * tied parameter, and with branches; with and without a barrier.
  */
 #include "unit/prove/async_rig.h"
+#include "unit/prove/legal_rig.h"
 
 static const char *const models[][2] = {
     {"mlp", "inputs=5 hidden=6 layers=9 classes=3"},
     {"gpt", "layers=2 dim=4 heads=1 context=2 vocab=3"},
     {"mmt", "branches=3 layers=1 dim=8 heads=2 context=4 vocab=7"},
 };
-
-static void expect_legal(struct rig *rig, const struct async_shape *shape)
-{
-    static struct pst_check_report report;
-    struct pst_error err = {0};
-    if (rig_check(rig, false, &report, &err) != PST_OK) {
-        char *text = pst_plan_to_json(rig->plan, rig->graph);
-        print_message("%s\n", text);
-        free(text);
-        fail_msg("p=%u m=%u barrier=%d: %s\n%s", shape->p, shape->m, shape->barrier, err.message,
-                 err.details);
-    }
-}
 
 static uint32_t count(const struct pst_instr *list, uint32_t n, uint8_t op)
 {
@@ -62,27 +50,6 @@ static void expect_same_file(struct rig *rig)
     free(again);
 }
 
-/* Evaluation reads the slots of the plan's weights: legal as that, and as nothing else. */
-static void expect_twin(struct rig *rig, const struct async_shape *shape)
-{
-    static struct pst_check_report report;
-    struct pst_error err = {0};
-    struct pst_plan *twin, *plan = rig->plan;
-    if (pst_plan_forward_twin(plan, rig->graph, &rig->cost, plan->batch, 0, &twin, &err) !=
-        PST_OK) {
-        fail_msg("twin: %s\n%s", err.message, err.details);
-    }
-    rig->plan = twin;
-    rig_programs(rig);
-    rig->limits.forward_only = true;
-    expect_legal(rig, shape);
-    rig->limits.forward_only = false;
-    assert_int_equal(rig_check(rig, false, &report, &err), PST_ERR_BUG);
-    assert_true(rig_has_rule(&report, "WVER1"));
-    pst_plan_destroy(twin);
-    rig->plan = plan;
-}
-
 /* How many were refused. */
 static uint32_t every_shape(const char *model, const char *settings, bool offload)
 {
@@ -106,11 +73,11 @@ static uint32_t every_shape(const char *model, const char *settings, bool offloa
                 assert_true(rig.plan->asynchronous);
                 assert_int_equal(rig.plan->version_rule, PST_VERSION_DELAYED);
                 expect_steps(&rig, &shape);
-                expect_legal(&rig, &shape);
+                expect_legal(&rig, "p=%u m=%u barrier=%d", shape.p, shape.m, shape.barrier);
                 if (m == 3) {
                     rig.plan->drain_every = p;
                     expect_same_file(&rig);
-                    expect_twin(&rig, &shape);
+                    check_twin(&rig, rig.plan->batch);
                 }
                 rig_drop_plan(&rig);
             }
@@ -137,7 +104,7 @@ TEST(replicas)
         rig_open(&rig, models[i / 60][0], models[i / 60][1], i);
         if (async_plan(&rig, &shape)) {
             expect_steps(&rig, &shape);
-            expect_legal(&rig, &shape);
+            expect_legal(&rig, "p=%u m=%u barrier=%d", shape.p, shape.m, shape.barrier);
         } else {
             n_refused++;
         }
@@ -181,9 +148,7 @@ TEST(no_barrier)
         shape.no_barrier = true;
         shape.replicas = shape.replicas && i % 4 == 0; /* their STEP ends the list */
         rig_plan(&rig, &shape);
-        if (rig_check(&rig, true, &report, &err) != PST_OK) {
-            fail_msg("seed %u: %s\n%s", i, err.message, err.details);
-        }
+        expect_legal(&rig, "%s", models[i % 3][0]);
         for (uint32_t d = 0; d < rig.plan->n_devices; d++) {
             const struct pst_plan_device *device = &rig.plan->devices[d];
             assert_int_equal(count(device->body, device->n_instrs, PST_I_NORM), 0);

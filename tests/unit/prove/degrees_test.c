@@ -5,9 +5,9 @@
  * is refused by name, and so are mutants of their programs. PENSTOCK_SEED: another seed.
  */
 #include "prove/internal.h"
-#include "sim/sim.h"
 #include "unit/prove/async_rig.h"
 #include "unit/prove/buffer_mutations.h"
+#include "unit/prove/legal_rig.h"
 #include "unit/prove/memory_mutations.h"
 #include "unit/prove/parts_rig.h"
 
@@ -16,41 +16,6 @@ enum { MOST_STAGES = 16 };
 #define UNTIED GPT " tied=false"
 
 static struct pst_check_report report;
-
-static void expect_legal(struct rig *rig, const char *what)
-{
-    struct pst_error err = {0};
-
-    if (rig_check(rig, true, &report, &err) != PST_OK) {
-        fail_msg("seed %llu: %s: %s\n%s", (unsigned long long)rig->seed, what, err.message,
-                 err.details);
-    }
-}
-
-static uint64_t simulate(const struct rig *rig)
-{
-    struct pst_error err = {0};
-    uint64_t ns = 0;
-
-    assert_ok(pst_sim_run(rig->plan, rig->graph, &rig->cost, NULL, NULL, &ns, &err), &err);
-    return ns;
-}
-
-static void check_twin(struct rig *rig, uint32_t batch)
-{
-    struct pst_error err = {0};
-    struct pst_plan *twin = NULL, *plan = rig->plan;
-
-    assert_ok(pst_plan_forward_twin(plan, rig->graph, &rig->cost, batch, 0, &twin, &err), &err);
-    rig->plan = twin;
-    rig_programs(rig);
-    rig->limits.forward_only = true;
-    expect_legal(rig, "twin");
-    rig->limits.forward_only = false;
-    pst_plan_destroy(twin);
-    rig->plan = plan;
-    rig_programs(rig);
-}
 
 /* Degrees of 1, 2 and 4, not all alike, on no more ranks than a rig has. ties: those of the first
    and the last device are equal. */
@@ -462,7 +427,7 @@ TEST(mutants_of_programs)
         open_drawn(&d, &(struct model){"gpt", UNTIED " vocab=600", false, i % 2 == 1, true}, &seed);
         expand(&d.rig);
         snprintf(name, sizeof name, "plan %u", i);
-        expect_legal(&d.rig, name);
+        expect_legal(&d.rig, "%s", name);
         mutate(&d.rig, memory_mutations, N_MEMORY_MUTATIONS, name);
         mutate(&d.rig, buffer_mutations, N_BUFFER_MUTATIONS, name);
     }

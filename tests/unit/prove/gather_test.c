@@ -6,8 +6,9 @@
  */
 #include "base/memory.h"
 #include "graph/custom.h"
-#include "unit/prove/parts_rig.h"
 #include "unit/prove/gather_mutations.h"
+#include "unit/prove/legal_rig.h"
+#include "unit/prove/parts_rig.h"
 
 static struct pst_check_report report;
 static struct {
@@ -85,38 +86,21 @@ static void mutate(struct rig *rig, const char *name)
     me_mutate_all(rig, gather_program_mutations, N_GATHER_PROGRAMS, name);
 }
 
-static void expect_legal(struct rig *rig, const char *name)
-{
-    struct pst_error err = {0};
-    if (rig_check(rig, true, &report, &err) != PST_OK) {
-        fail_msg("seed %llu, %s: %s\n%s", (unsigned long long)rig->seed, name, err.message,
-                 err.details);
-    }
-    count(rig);
-}
-
 /* The evaluation gathers, too. */
 static void prove_twin(struct rig *rig, const char *name)
 {
-    struct pst_error err = {0};
-    struct pst_plan *twin = NULL, *plan = rig->plan;
-    assert_ok(pst_plan_forward_twin(plan, rig->graph, &rig->cost, 2 * plan->batch, 0, &twin, &err),
-              &err);
-    assert_int_equal(twin->zero, 3);
-    rig->plan = twin;
-    rig->limits.forward_only = true;
-    rig_programs(rig);
-    expect_legal(rig, name);
+    struct pst_plan *plan = begin_twin(rig, 2 * rig->plan->batch);
+
+    assert_int_equal(rig->plan->zero, 3);
+    count(rig);
     mutate(rig, name);
-    rig->limits.forward_only = false;
-    pst_plan_destroy(twin);
-    rig->plan = plan;
-    rig_programs(rig);
+    end_twin(rig, plan);
 }
 
 static void prove(struct rig *rig, const char *name)
 {
-    expect_legal(rig, name);
+    expect_legal(rig, "%s", name);
+    count(rig);
     mutate(rig, name);
     mu_mutate_all(rig, zero_list_mutations, N_ZERO_LISTS, name);
     mu_mutate_all(rig, scatter_list_mutations, N_SCATTER_LISTS, name);

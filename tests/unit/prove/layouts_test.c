@@ -96,6 +96,9 @@ static void change_attributes(const struct pst_graph *graph, struct pst_op *op)
     op->partial ^= 1;
     expect_refused(graph, "which gradients are partial", op->name);
     *op = kept;
+    op->n_out++;
+    expect_refused(graph, "the number of results", op->name);
+    *op = kept;
     if (op->kind == PST_OP_CONVERT) {
         for (uint32_t convert = 0; convert <= PST_CONVERTS; convert++) {
             op->convert = convert;
@@ -202,6 +205,14 @@ static void change_tensor(const struct pst_graph *graph, struct pst_tensor *tens
     tensor->dtype ^= 1;
     expect_refused(graph, "the type", tensor->name);
     tensor->dtype ^= 1;
+    if (tensor->role == PST_ROLE_AUX) {
+        tensor->role = PST_ROLE_ACTIVATION;
+        expect_refused(graph, "the role", tensor->name);
+        tensor->role = PST_ROLE_AUX;
+        tensor->needs_grad = true;
+        expect_refused(graph, "the gradient", tensor->name);
+        tensor->needs_grad = false;
+    }
 }
 
 static void change_box(const struct pst_graph *graph, struct pst_parameter *p)
@@ -326,6 +337,26 @@ TEST(numbers_that_stay)
     expect_refused(rig.graph, "an input", loss->name);
     assert_string_equal(report.violations[0].rule, "SPLIT2");
     assert_non_null(strstr(report.violations[0].text, "is not what all parts say of lm_head"));
+}
+
+/* Tokens take the place of targets, so that the last operator reads the first tensor: no other one
+   passes for it, those included that an operator keeps for itself. */
+TEST(what_operators_keep)
+{
+    for (uint32_t sequence = 0; sequence < 2; sequence++) {
+        FINISHED_BY(rig_close) struct rig rig;
+        const struct pst_graph *graph;
+        struct pst_op *loss;
+
+        open_parts(&rig, "gpt", GPT, 2, sequence != 0, 1);
+        graph = rig.graph;
+        loss = &rig.graph->ops[graph->tensors[graph->loss].producer];
+        ((uint32_t *)rig.graph->ops[pst_names_find(&graph->op_names, "loss:part")].in)[1] = 0;
+        ((uint32_t *)loss->in)[1] = 0;
+        ((uint32_t *)graph->whole->ops[graph->op_of[loss - graph->ops]].in)[1] = 0;
+        assert_true(is_legal(graph));
+        change_inputs(graph, loss);
+    }
 }
 
 TEST(llama)

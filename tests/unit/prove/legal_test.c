@@ -3,37 +3,7 @@
  * What lowering makes is legal by all rules, buffers included: random cuts, placements, orders and
  * sizes of four models; and the forward-only twins.
  */
-#include "unit/prove/rig.h"
-
-static void expect_legal(struct rig *rig, const char *what, uint32_t draw)
-{
-    static struct pst_check_report report;
-    struct pst_error err = {0};
-    if (rig_check(rig, true, &report, &err) != PST_OK || report.n_violations != 0) {
-        fail_msg("%s, seed %llu, plan %u: %s\n%s", what, (unsigned long long)rig->seed, draw,
-                 err.message, err.details);
-    }
-}
-
-static void check_twin(struct rig *rig, uint32_t batch)
-{
-    static struct pst_check_report report;
-    struct pst_error err = {0};
-    struct pst_plan *twin, *plan = rig->plan;
-    if (pst_plan_forward_twin(plan, rig->graph, &rig->cost, batch, 0, &twin, &err) != PST_OK) {
-        fail_msg("twin: %s\n%s", err.message, err.details);
-    }
-    rig->plan = twin;
-    rig_programs(rig);
-    rig->limits.forward_only = true;
-    expect_legal(rig, "twin", batch);
-    /* it is no training plan */
-    rig->limits.forward_only = false;
-    assert_int_equal(rig_check(rig, true, &report, &err), PST_ERR_BUG);
-    assert_true(rig_has_rule(&report, "PASS1"));
-    pst_plan_destroy(twin);
-    rig->plan = plan;
-}
+#include "unit/prove/legal_rig.h"
 
 static void check_model(const char *model, const char *settings, uint32_t n_plans)
 {
@@ -43,7 +13,7 @@ static void check_model(const char *model, const char *settings, uint32_t n_plan
     for (uint32_t i = 0; i < n_plans; i++) {
         struct rig_shape shape = rig_draw_shape(&rig);
         rig_plan(&rig, &shape);
-        expect_legal(&rig, model, i);
+        expect_legal(&rig, "%s, plan %u", model, i);
         if (shape.microbatch != 0) {
             check_twin(&rig, shape.batch * 2);
         }
@@ -161,7 +131,7 @@ TEST(slim_programs)
             check_restored(&rig, whole[d]);
         }
         expect_no_other_slim(&rig);
-        expect_legal(&rig, "slim", i);
+        expect_legal(&rig, "slim, plan %u", i);
         if (move_onto_weights(&rig, whole)) {
             assert_int_equal(rig_check(&rig, true, &report, &err), PST_ERR_BUG);
             assert_true(rig_has_rule(&report, "MEM3"));
@@ -225,6 +195,6 @@ TEST(late_weights)
     assert_int_equal(pst_plan_lower(rig.plan, rig.graph, &rig.cost, orders, &n_passes, true, &err),
                      PST_OK);
     rig_programs(&rig);
-    expect_legal(&rig, "late weights", 0);
+    expect_legal(&rig, "late weights");
     free(nodes);
 }

@@ -4,45 +4,13 @@
  * that come of these are proven; each of a list of faults is refused by the rule that it breaks.
  */
 #include "prove/internal.h"
-#include "sim/sim.h"
 #include "unit/prove/async_rig.h"
+#include "unit/prove/legal_rig.h"
 #include "unit/prove/parts_rig.h"
 
 static struct pst_check_report report;
 
-static void expect_legal(struct rig *rig)
-{
-    struct pst_error err = {0};
-
-    assert_ok(rig_check(rig, true, &report, &err), &err);
-}
-
-static uint64_t simulate(const struct rig *rig)
-{
-    struct pst_error err = {0};
-    uint64_t ns = 0;
-
-    assert_ok(pst_sim_run(rig->plan, rig->graph, &rig->cost, NULL, NULL, &ns, &err), &err);
-    return ns;
-}
-
 /* --- legal -------------------------------------------------------------------------------------*/
-
-static void check_twin(struct rig *rig, uint32_t batch)
-{
-    struct pst_error err = {0};
-    struct pst_plan *twin = NULL, *plan = rig->plan;
-
-    assert_ok(pst_plan_forward_twin(plan, rig->graph, &rig->cost, batch, 0, &twin, &err), &err);
-    assert_int_equal(twin->stages[0].tensor, rig->graph->parts);
-    rig->plan = twin;
-    rig_programs(rig);
-    rig->limits.forward_only = true;
-    expect_legal(rig);
-    rig->limits.forward_only = false;
-    pst_plan_destroy(twin);
-    rig->plan = plan;
-}
 
 static bool merges(const struct pst_plan *plan, const struct pst_graph *graph)
 {
@@ -88,10 +56,10 @@ static void check_plan(struct rig *rig, const struct rig_shape *shape)
     uint64_t groups_ns;
 
     rig_plan(rig, shape);
-    expect_legal(rig);
+    expect_legal(rig, "groups");
     groups_ns = simulate(rig);
     expand(rig);
-    expect_legal(rig);
+    expect_legal(rig, "ranks");
     expect_meetings_in_passes(rig);
     if (shape->no_barrier && !merges(rig->plan, rig->graph)) {
         assert_int_equal(simulate(rig), groups_ns);
@@ -215,9 +183,9 @@ TEST(asynchronous)
         shape.offload = rig_draw(&rig, 2) == 0;
         if (async_plan(&rig, &shape) && 2 * rig.plan->n_devices <= RIG_MAX) {
             rig_programs(&rig);
-            expect_legal(&rig);
+            expect_legal(&rig, "groups");
             expand(&rig);
-            expect_legal(&rig);
+            expect_legal(&rig, "ranks");
             n++;
         }
         rig_drop_plan(&rig);
@@ -255,7 +223,7 @@ static void open_nodes(struct rig *rig, bool replicas)
     assert_ok(pst_plan_connect(rig->plan, rig->graph, &err), &err);
     rig_lower(rig, &shape);
     expand(rig);
-    expect_legal(rig);
+    expect_legal(rig, "nodes");
 }
 
 static void simulate_all(const struct rig *rig, uint64_t *start[RANKS], uint64_t *end[RANKS])
@@ -786,7 +754,7 @@ static void check_faults(const struct fault *faults, size_t n, bool programs)
         FINISHED_BY(rig_close) struct rig rig;
 
         open_ranks(&rig);
-        expect_legal(&rig);
+        expect_legal(&rig, "ranks");
         expect_fault(&rig, &faults[i], programs);
     }
 }

@@ -6,6 +6,7 @@
 #ifndef TESTS_CHECK_SCATTER_MUTATIONS_H
 #define TESTS_CHECK_SCATTER_MUTATIONS_H
 
+#include "graph/split.h"
 #include "unit/prove/zero_mutations.h"
 
 /* --- lists ------------------------------------------------------------------------------------*/

@@ -3,6 +3,7 @@
  * Plans whose replicas accumulate pieces of gradients (ZeRO 2) are proven, and mutants of their
  * lists and programs are refused by the rule that they break. PENSTOCK_SEED: another seed.
  */
+#include "unit/prove/legal_rig.h"
 #include "unit/prove/parts_rig.h"
 #include "unit/prove/scatter_mutations.h"
 
@@ -79,11 +80,7 @@ static void lose_everywhere(struct rig *rig)
 
 static void prove(struct rig *rig, const char *name)
 {
-    struct pst_error err = {0};
-    if (rig_check(rig, true, &report, &err) != PST_OK) {
-        fail_msg("seed %llu, %s: %s\n%s", (unsigned long long)rig->seed, name, err.message,
-                 err.details);
-    }
+    expect_legal(rig, "%s", name);
     count(rig);
     lose_everywhere(rig);
     mu_mutate_all(rig, zero_list_mutations, N_ZERO_LISTS, name);

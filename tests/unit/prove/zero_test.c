@@ -5,6 +5,7 @@
  */
 #include "prove/internal.h"
 #include "unit/prove/async_rig.h"
+#include "unit/prove/legal_rig.h"
 #include "unit/prove/zero_mutations.h"
 
 static struct pst_check_report report;
@@ -27,8 +28,7 @@ static void count(const struct rig *rig)
 
 static void prove(struct rig *rig, const char *name)
 {
-    struct pst_error err = {0};
-    assert_ok(rig_check(rig, true, &report, &err), &err);
+    expect_legal(rig, "%s", name);
     count(rig);
     mu_mutate_all(rig, zero_list_mutations, N_ZERO_LISTS, name);
     me_mutate_all(rig, zero_program_mutations, N_ZERO_PROGRAMS, name);

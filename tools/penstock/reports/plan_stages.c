@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "plan/pass_calls.h"
+#include "plan/pass_rows.h"
 
 /* Adds the bytes that a device keeps for others to the first stage on it. */
 static void add_guests(const struct pst_plan *plan, uint32_t rank, uint64_t bytes,
@@ -238,26 +239,25 @@ static double transfers_ns(const struct pst_session *session, uint32_t id)
     return (in > out ? in : out) * stage->n_microbatches;
 }
 
-/* Sums of gradients over replicas and what brings weights to all. Passes sum and gather once a
-   micro-batch. */
+/* Sums of gradients over replicas and what brings weights to all, as far as passes wait for it: the
+   last sum of an update, and what brings weights, is the all-reduce without ZeRO 3. */
 static double sums_ns(const struct pst_session *session, uint32_t id, uint64_t parameters)
 {
     const struct pst_plan *plan = session->planned.plan;
     const struct pst_plan_stage *stage = &plan->stages[id];
-    const double m = stage->n_microbatches;
-    const double scatters =
-        (double)pst_plan_stage_scatter_ns(plan, session->graph, &session->cost, id);
-    struct pst_pass_gathers gathers[PST_I_BW + 1];
+    uint64_t waits[PST_I_BW + 1], whole, inside;
     struct pst_cost_at at;
+    double passes;
 
-    pst_plan_gathers_of(plan, session->graph, &session->cost, id, gathers);
+    pst_stage_waits(plan, session->graph, &session->cost, id, waits);
+    passes = (double)(waits[PST_I_F] + waits[PST_I_BW]) * stage->n_microbatches;
     if (plan->zero >= 3) {
-        return scatters * m + (double)(gathers[PST_I_F].ns + gathers[PST_I_BW].ns) * m;
+        return passes;
     }
-    return (double)pst_cost_allreduce_ns(
-               pst_cost_on(&session->cost, stage->ranks, stage->n_ranks, &at),
-               parameters * sizeof(float), pst_plan_replicas(stage)) +
-           scatters * (m - 1);
+    whole = pst_cost_allreduce_ns(pst_cost_on(&session->cost, stage->ranks, stage->n_ranks, &at),
+                                  parameters * sizeof(float), pst_plan_replicas(stage));
+    inside = pst_plan_stage_scatter_ns(plan, session->graph, &session->cost, id);
+    return passes + (double)(whole > inside ? whole - inside : 0);
 }
 
 /* shares: of each device's compute in that of the busiest one. */

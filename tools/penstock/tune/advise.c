@@ -2,8 +2,8 @@
  *
  * Planning as the program does it, and what it says after a search that found nothing within the
  * memory: what takes the space, and what would do. All of it is found by planning again, with more
- * memory, with a memory optimizer that recomputes or with ZeRO 1, 2 or 3, so that what is said is
- * true. How often depends on the job alone: by counts, not by time.
+ * memory, with a memory optimizer that recomputes, with ZeRO 1, 2 or 3 or without gathers ahead, so
+ * that what is said is true. How often depends on the job alone: by counts, not by time.
  */
 #include "tune/advise.h"
 
@@ -23,10 +23,11 @@
 
 #define PROBES         6 /* halvings of the interval in which the least memory lies */
 #define MAX_CANDIDATES 8
-#define MAX_SHOWN      16       /* stages */
-#define PLANS          6        /* as many as without a limit is what advice may take */
-#define PLANS_LARGE    2        /* the same of a job that is too large for a search */
-#define LEAST_WORK     2400000u /* of a small job, so that the search ends by itself */
+#define MAX_SHOWN      16        /* stages */
+#define PLANS          6         /* as many as without a limit is what advice may take */
+#define PLANS_LARGE    2         /* the same of a job that is too large for a search */
+#define LEAST_WORK     2400000u  /* of a small job, so that the search ends by itself */
+#define HUGE_WORK      60000000u /* of a plan whose job is not planned once more in pieces */
 
 /* Returns a device's memory for plans, as all amounts here; 0: no limit. */
 static uint64_t limit_of(const struct pst_search *search)
@@ -399,41 +400,52 @@ static uint64_t best_memopt(const struct pst_advice *advice, uint64_t enough, ch
     return best.need;
 }
 
-/* A plan with less than there is for each replica to keep. */
-static bool fits_with(const struct pst_search *search, int64_t zero,
-                      struct pst_planned *ret_planned)
+/* Finds a plan with less than there is for each replica to keep, or to gather ahead: the least of
+   ZeRO that fits, gathers ahead before none. Returns its keys; NULL: there is none. */
+static const char *find_pieces(const struct pst_search *search, char keys[64],
+                               struct pst_planned *ret_planned)
 {
+    const struct pst_job_parallel *own = &search->job->parallel;
+    const int64_t most = pst_job_meets(search->job) ? 3 : 1;
     const uint64_t limit = limit_of(search);
     struct pst_search changed = *search;
     struct pst_job job = *search->job;
 
-    job.parallel.zero = zero;
     changed.job = &job;
-    return works_with(&changed, limit, true) && probe_with(&changed, limit, false, ret_planned);
+    for (int64_t zero = own->zero; zero <= most; zero++) {
+        for (uint32_t ahead = zero > own->zero ? 0 : 1; ahead < 2; ahead++) {
+            job.parallel.zero = zero;
+            job.parallel.prefetch = ahead == 0 ? own->prefetch : 0;
+            if ((ahead == 0 || (zero >= 2 && own->prefetch > 0)) &&
+                works_with(&changed, limit, true) &&
+                probe_with(&changed, limit, false, ret_planned)) {
+                snprintf(keys, 64, "parallel.zero = %d%s", (int)zero,
+                         ahead == 0 ? "" : ", parallel.prefetch = 0");
+                return zero > own->zero ? keys : strstr(keys, "parallel.prefetch");
+            }
+        }
+    }
+    return NULL;
 }
 
 /* Adds to a hint what the job needs where replicas keep the optimizer's state in pieces, or
-   gradients or weights, too, if that fits. Of a job without replicas the planner says at once that
-   they have none. */
-static void say_zero(const struct pst_search *search, char *text, size_t size)
+   gradients or weights, too, or gather nothing ahead, if that fits. Of a job without replicas the
+   planner says at once that they have none. */
+static void say_pieces(const struct pst_search *search, char *text, size_t size)
 {
     const uint64_t limit = limit_of(search), reserve = search->cluster->reserve;
-    const int most = pst_job_meets(search->job) ? 3 : 1;
     const size_t length = strlen(text);
     struct pst_planned planned = {.plan = NULL};
-    char need[32], memory[32];
-    int zero = (int)search->job->parallel.zero + 1;
+    char need[32], memory[32], room[64];
+    const char *keys = find_pieces(search, room, &planned);
 
-    while (zero <= most && !fits_with(search, zero, &planned)) {
-        zero++;
-    }
-    if (zero > most) {
+    if (keys == NULL) {
         return;
     }
     if (search->cluster->n_kinds > 0) {
-        snprintf(text + length, size - length, "parallel.zero = %d would fit; ", zero);
+        snprintf(text + length, size - length, "%s would fit; ", keys);
     } else {
-        snprintf(text + length, size - length, "parallel.zero = %d would need %s of %s; ", zero,
+        snprintf(text + length, size - length, "%s would need %s of %s; ", keys,
                  pst_format_bytes(need, pst_sat_add(pst_planned_need(&planned), reserve)),
                  pst_format_bytes(memory, pst_sat_add(limit, reserve)));
     }
@@ -479,7 +491,7 @@ static void say_enough(const struct pst_advice *advice, uint64_t enough, struct 
     uint64_t limit = limit_of(search), worth = enough == 0 ? UINT64_MAX : enough - enough / 16;
     const uint64_t reserve = search->cluster->reserve;
     const bool mixed = search->cluster->n_kinds > 0; /* no one amount would do for all devices */
-    char id[64] = "", rest[224] = "";
+    char id[64] = "", rest[256] = "";
     uint64_t with = UINT64_MAX;
 
     if (enough != 0 && !mixed && limit <= NO_UNIT) {
@@ -493,8 +505,8 @@ static void say_enough(const struct pst_advice *advice, uint64_t enough, struct 
         snprintf(rest, sizeof rest, "%llu with memopt.use = \"%s\"; ",
                  (unsigned long long)pst_sat_add(with, reserve), id);
     }
-    if (!advice->few) {
-        say_zero(search, rest, sizeof rest);
+    if (!advice->few && !advice->huge) {
+        say_pieces(search, rest, sizeof rest);
     }
     snprintf(rest + strlen(rest), sizeof rest - strlen(rest),
              "%smore devices or a smaller train.microbatch need less per device",
@@ -542,6 +554,7 @@ static void limit_work(struct pst_advice *advice, uint64_t unlimited)
     const uint64_t most = pst_sat_mul(plans, unlimited);
 
     advice->few = is_slow(advice->search.job);
+    advice->huge = unlimited > HUGE_WORK;
     advice->most = advice->work + (most > LEAST_WORK ? most : LEAST_WORK);
 }
 

@@ -19,6 +19,7 @@ struct pst_advice {
     struct pst_search search; /* of the refusal; adds to `work` */
     bool few;                 /* a plan may take long: the one that takes least is sought in a
                                  single round */
+    bool huge;                /* a plan takes very long: of pieces (ZeRO) none is made */
     bool ended;               /* the search for the least memory came to a limit: less may do */
     uint64_t work, most;      /* done; where looking ends, with what has been found */
 };
