@@ -15,9 +15,9 @@
 #define PST_DESCRIBE_NS ((uint64_t)2500000000)
 
 /*
- * kind and id may be NULL. most_ns: the time that loading may take, 0: any. The description may be read and nothing else: its functions may be NULL. It
- * lives as long as the arena. ret_shipped may be NULL. Errors: those of pst_plugin_open, and those
- * of pst_worker_ask.
+ * kind and id may be NULL. most_ns: the time that loading may take, 0: any. The description may be
+ * read and nothing else: its functions may be NULL. It lives as long as the arena. ret_shipped may
+ * be NULL. Errors: those of pst_plugin_open, and those of pst_worker_ask.
  */
 pst_status pst_plugin_describe(struct pst_arena *arena, const char *path, const char *kind,
                                const char *id, uint64_t most_ns,

@@ -97,8 +97,7 @@ static pst_status compare_step(struct pst_session *session, struct pst_check_rep
     uint64_t found;
     pst_status status;
 
-    if (may_be_measured(session) &&
-        (plan->times == NULL || strcmp(plan->times, "measured") == 0)) {
+    if (may_be_measured(session) && (plan->times == NULL || strcmp(plan->times, "measured") == 0)) {
         return PST_OK;
     }
     if (plan->times != NULL && strcmp(plan->times, pst_session_times_name(session)) != 0) {

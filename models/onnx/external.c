@@ -2,8 +2,8 @@
  *
  * The one opener of files that a model names: large tensors lie beside it. A location is a plain
  * relative path beneath the model's folder; every part of it is opened by itself, and of links only
- * those of link.h are followed, at its end; what is opened is a regular file with one name. Opened once, before the run; read at
- * any place by any thread from then on.
+ * those of link.h are followed, at its end; what is opened is a regular file with one name. Opened
+ * once, before the run; read at any place by any thread from then on.
  */
 #include "onnx.h"
 

@@ -131,7 +131,8 @@ static void add_plugin(struct pst_provenance *provenance, struct pst_provenance_
     const char *path = json_string_value(json_object_get(table, "path"));
 
     if (id != NULL) {
-        path = path != NULL ? path : pst_plugin_where(&provenance->arena, kind, id, job->plugins.path);
+        path =
+            path != NULL ? path : pst_plugin_where(&provenance->arena, kind, id, job->plugins.path);
         add_file(provenance, config, kind, label, id, path, table, job);
     }
 }
