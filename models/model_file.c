@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/hash.h"
+#include "base/link.h"
 #include "base/memory.h"
 #include "config/config.h"
 #include "models/builder.h"
@@ -50,21 +51,28 @@ pst_status pst_model_file_describe(const struct pst_job *job, struct pst_arena *
                                    struct pst_error *err)
 {
     const struct pst_config_node *node = file_node(job);
-    char whole[PATH_MAX], text[PST_HASH_TEXT];
+    char whole[PATH_MAX], text[PST_HASH_TEXT], *folder;
+    const char *name;
     pst_status status;
 
     *ret_path = *ret_hash = NULL;
     if (node == NULL || node->kind != PST_CONFIG_STRING) {
         return PST_OK;
     }
-    if (realpath(node->value.string, whole) == NULL) {
+    /* A file that is a link stays one: files that the model names lie beside the link. */
+    folder = pst_link_folder(node->value.string);
+    name = realpath(folder, whole);
+    free(folder);
+    if (name == NULL) {
         pst_heed_no_memory();
         return pst_fail_at(err, PST_ERR_IO, "input.path", node->value.string, 0, 0,
                            "cannot find the file: %s", strerror(errno));
     }
-    status = hash_file(whole, text, err);
+    status = hash_file(node->value.string, text, err);
     if (status == PST_OK) {
-        *ret_path = pst_arena_strdup(arena, whole);
+        name = strrchr(node->value.string, '/');
+        name = name == NULL ? node->value.string : name + 1;
+        *ret_path = pst_arena_printf(arena, "%s/%s", strcmp(whole, "/") == 0 ? "" : whole, name);
         *ret_hash = pst_arena_strdup(arena, text);
     }
     return status;

@@ -131,6 +131,13 @@ uint32_t pst_graph_input(struct pst_graph_builder *builder, const char *name, ui
     return builder->n_tensors - 1;
 }
 
+void pst_graph_planar(struct pst_graph_builder *builder, uint32_t input)
+{
+    if (input != PST_NONE) {
+        builder->tensors[input].planar = true;
+    }
+}
+
 uint32_t pst_graph_param(struct pst_graph_builder *builder, const char *name, uint32_t rank,
                          const uint64_t *dims, uint32_t init, float init_scale, bool decay)
 {

@@ -67,6 +67,7 @@ struct pst_tensor {
     uint32_t rank;
     uint64_t dims[PST_MAX_RANK]; /* per sample where batched */
     bool batched;                /* aux tensors of batch norm are not */
+    bool planar;                 /* input: an image, whose arrays have channels first */
     bool needs_grad;
     uint64_t elems, bytes;     /* per sample where batched, else in all */
     uint32_t producer, output; /* operator and which of its outputs; PST_NONE for inputs */
@@ -254,10 +255,11 @@ void pst_graph_layer(struct pst_graph_builder *builder, uint32_t layer);
 /* The model's own type of element. */
 uint32_t pst_graph_dtype(const struct pst_graph_builder *builder);
 
-/* Add an input tensor (at most PST_MAX_INPUTS) / a parameter; return its index, PST_NONE once the
-   builder has failed. */
+/* Add an input tensor (at most PST_MAX_INPUTS), say that it is planar / a parameter; return its
+   index, PST_NONE once the builder has failed. */
 uint32_t pst_graph_input(struct pst_graph_builder *builder, const char *name, uint32_t field,
                          uint32_t dtype, uint32_t rank, const uint64_t *dims);
+void pst_graph_planar(struct pst_graph_builder *builder, uint32_t input);
 uint32_t pst_graph_param(struct pst_graph_builder *builder, const char *name, uint32_t rank,
                          const uint64_t *dims, uint32_t init, float init_scale, bool decay);
 

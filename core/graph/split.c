@@ -433,15 +433,18 @@ static void add_inputs(struct splitter *s)
     for (uint32_t i = 0; i < whole->n_inputs; i++) {
         const struct pst_tensor *tensor = &whole->tensors[i];
         const struct pst_tensor *shape = tensor;
-        uint32_t rank = tensor->rank;
+        uint32_t rank = tensor->rank, x;
 
         if (pst_graph_counts_over(whole) > 0 && loss->n_in > 1 && loss->in[1] == i) {
             shape = &whole->tensors[loss->in[0]];
             rank = shape->rank - 1;
         }
-        for (uint32_t k = 0, x = pst_graph_input(s->builder, tensor->name, tensor->field,
-                                                 tensor->dtype, rank, shape->dims);
-             k < s->n_shares; k++) {
+        x = pst_graph_input(s->builder, tensor->name, tensor->field, tensor->dtype, rank,
+                            shape->dims);
+        if (tensor->planar) {
+            pst_graph_planar(s->builder, x);
+        }
+        for (uint32_t k = 0; k < s->n_shares; k++) {
             s->shares[k].at[i][AS_WHOLE] = s->shares[k].at[i][AS_FANNED] = x;
         }
     }

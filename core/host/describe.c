@@ -7,10 +7,9 @@
 #include "base/text.h"
 #include "base/wire.h"
 
-#define TIME_LIMIT_NS ((uint64_t)3 * 1000000000u) /* loading takes milliseconds */
-#define START_NS      ((uint64_t)500000000)       /* on a busy machine */
-#define MEMORY_BYTES  ((uint64_t)4 << 30)
-#define MAX_WORDS     256
+#define START_NS     ((uint64_t)500000000) /* on a busy machine */
+#define MEMORY_BYTES ((uint64_t)4 << 30)
+#define MAX_WORDS    256
 
 /* --- the description on the wire ---------------------------------------------------------------*/
 
@@ -186,10 +185,9 @@ static pst_status ask_process(struct pst_arena *arena, const char *path, const c
                               const char *id, uint64_t most_ns,
                               const struct pst_plugin **ret_plugin, struct pst_error *err)
 {
-    const uint64_t within_ns =
-        most_ns != 0 && most_ns < TIME_LIMIT_NS - START_NS ? most_ns + START_NS : TIME_LIMIT_NS;
-    const struct pst_worker_task limits = {
-        .time_limit_ns = within_ns, .memory_limit_bytes = MEMORY_BYTES, .describes = true};
+    const struct pst_worker_task limits = {.time_limit_ns = most_ns == 0 ? 0 : most_ns + START_NS,
+                                           .memory_limit_bytes = MEMORY_BYTES,
+                                           .describes = true};
     const struct question question = {path, kind, id, arena};
     struct pst_plugin *plugin = pst_arena_array(arena, 1, sizeof *plugin);
     struct pst_error why = {.status = PST_OK};

@@ -11,11 +11,13 @@
 #include "host/plugin_host.h"
 #include "host/shipped.h"
 
+/* For a plugin that is listed, whose job and time limit are unknown: loading takes milliseconds. */
+#define PST_DESCRIBE_NS ((uint64_t)2500000000)
+
 /*
- * kind and id may be NULL. most_ns: the time limit of the job, where loading it for 3 s is too
- * much; 0: it is not. The description may be read and nothing else: its functions may be NULL. It
- * lives as long as the arena. ret_shipped may be NULL. Errors: those of pst_plugin_open, and those
- * of pst_worker_ask.
+ * kind and id may be NULL. most_ns: the time that loading may take, 0: any. The description may be
+ * read and nothing else: its functions may be NULL. It lives as long as the arena. ret_shipped may
+ * be NULL. Errors: those of pst_plugin_open, and those of pst_worker_ask.
  */
 pst_status pst_plugin_describe(struct pst_arena *arena, const char *path, const char *kind,
                                const char *id, uint64_t most_ns,

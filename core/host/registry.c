@@ -104,8 +104,8 @@ void pst_plugin_file_describe(struct pst_plugin_list *list, struct pst_plugin_fi
 {
     struct pst_shipped shipped = {.is = false};
 
-    if (pst_plugin_describe(&list->arena, file->path, file->kind, file->id, 0, &file->plugin,
-                            &shipped, &file->refusal) != PST_OK) {
+    if (pst_plugin_describe(&list->arena, file->path, file->kind, file->id, PST_DESCRIBE_NS,
+                            &file->plugin, &shipped, &file->refusal) != PST_OK) {
         file->plugin = NULL;
     }
     file->shipped = shipped.is;

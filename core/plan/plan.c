@@ -387,5 +387,5 @@ void pst_plan_count(const struct pst_plan *plan, uint32_t s, uint32_t *ret_held,
         *ret_held = count.most > *ret_held ? count.most : *ret_held;
         *ret_row = count.longest > *ret_row ? count.longest : *ret_row;
     }
-    *ret_row = *ret_row > 0 ? *ret_row : stage->n_microbatches;
+    *ret_row = *ret_row > 0 ? *ret_row : 1;
 }

@@ -367,7 +367,7 @@ uint32_t pst_plan_used_devices(const struct pst_plan *plan);
 char *pst_plan_devices_text(const struct pst_plan *plan, char text[PST_DEVICES_TEXT]);
 
 /* Counts from the lists: the most micro-batches that the stage holds between F and W or BW; and the
-   longest row of F after its first backward pass, or n_microbatches if no F follows that. */
+   longest row of F after its first backward pass, or 1 if no F follows that. */
 void pst_plan_count(const struct pst_plan *plan, uint32_t s, uint32_t *ret_held, uint32_t *ret_row);
 
 /* Returns true if a rank holds one of the stages that use the tied parameter. */

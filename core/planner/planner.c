@@ -122,18 +122,6 @@ struct pst_plan *pst_planner_empty(const struct pst_planner *planner)
     return plan;
 }
 
-/* A scheduler need not run as many micro-batches in a row as the partitioner thought. */
-static void limit_k(struct pst_plan *plan, uint32_t s)
-{
-    struct pst_plan_stage *stage = &plan->stages[s];
-    uint32_t held, row;
-
-    if (stage->k > 1) {
-        pst_plan_count(plan, s, &held, &row);
-        stage->k = stage->k < row ? stage->k : row;
-    }
-}
-
 pst_status pst_planner_complete(struct pst_planner *planner, struct pst_plan *plan,
                                 struct pst_error *err)
 {
@@ -150,7 +138,10 @@ pst_status pst_planner_complete(struct pst_planner *planner, struct pst_plan *pl
     PST_TRY(status, pst_scheduler_blame(planner->strategies.scheduler->plugin->id,
                                         lower_orders(&planner->in, &orders, plan, err), err));
     for (uint32_t s = 0; status == PST_OK && s < plan->n_stages; s++) {
-        limit_k(plan, s);
+        uint32_t held;
+
+        /* a scheduler need not run as many in a row as the partitioner thought */
+        pst_plan_count(plan, s, &held, &plan->stages[s].k);
     }
     pst_orders_finish(&orders);
     return status;

@@ -85,6 +85,11 @@ static void compare_device(const struct pst_session *session, uint32_t rank,
     }
 }
 
+static bool may_be_measured(const struct pst_session *session)
+{
+    return session->job->profile.measure == PST_MEASURE_AUTO && session->profile == NULL;
+}
+
 static pst_status compare_step(struct pst_session *session, struct pst_check_report *report,
                                struct pst_error *err)
 {
@@ -92,10 +97,10 @@ static pst_status compare_step(struct pst_session *session, struct pst_check_rep
     uint64_t found;
     pst_status status;
 
-    if (plan->times == NULL || strcmp(plan->times, "measured") == 0) {
+    if (may_be_measured(session) && (plan->times == NULL || strcmp(plan->times, "measured") == 0)) {
         return PST_OK;
     }
-    if (strcmp(plan->times, pst_session_times_name(session)) != 0) {
+    if (plan->times != NULL && strcmp(plan->times, pst_session_times_name(session)) != 0) {
         pst_check_report_add(report, "STAT2", PST_NONE,
                              "times \"%.80s\" are stated, config has \"%s\"", plan->times,
                              pst_session_times_name(session));

@@ -33,11 +33,16 @@ struct identity {
     uint64_t config, length; /* of its text, without the NUL */
 };
 
-/* The member of the text around a place: from the comma or brace before it to the one after it. */
+/* The member of the text around a place: from the comma or brace before it to the one after it;
+   "nothing" after the last one. */
 static void excerpt(const char *text, size_t at, char *to, size_t size)
 {
     size_t begin = at, end = at, length = strlen(text);
 
+    if (at > 0 && strchr("}]", text[at - 1]) != NULL) {
+        snprintf(to, size, "nothing");
+        return;
+    }
     while (begin > 0 && strchr(",{", text[begin - 1]) == NULL && at - begin < AROUND) {
         begin--;
     }
@@ -58,6 +63,9 @@ static pst_status fail_config(const struct pst_team *team, uint32_t rank, const 
     while (first[at] != '\0' && first[at] == other[at]) {
         at++;
     }
+    /* one has a member more */
+    at += first[at] != '\0' && strchr(",}]", first[at]) != NULL && other[at] != '\0' &&
+          strchr(",}]", other[at]) != NULL;
     excerpt(first, at, here, sizeof here);
     excerpt(other, at, there, sizeof there);
     return pst_fail(err, PST_ERR_CONFIG, "config.value",
@@ -375,7 +383,7 @@ pst_status pst_team_settle(struct pst_team *team, pst_status status, struct pst_
 
     *ret_prints = true;
     if (team->ops == NULL) {
-        *ret_prints = !team->fails_alike || pst_team_prints_alike();
+        *ret_prints = pst_team_prints_alike() || !team->fails_alike; /* or after the others */
         return status;
     }
     pst_end_alone();

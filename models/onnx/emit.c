@@ -358,6 +358,9 @@ static void add_input(struct onnx_emitter *e, uint32_t v)
     e->made[v].tensor = pst_graph_input(e->m->graph, value->name, field_of(e, value),
                                         real ? pst_graph_dtype(e->m->graph) : (uint32_t)PST_I32,
                                         shape.rank, shape.dims);
+    if (image) {
+        pst_graph_planar(e->m->graph, e->made[v].tensor);
+    }
 }
 
 static struct onnx_value *skip_identities(struct onnx_model *model, struct onnx_value *value)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The one opener of files that a model names: large tensors lie beside it. A location is a plain
- * relative path beneath the model's folder; every part of it is opened by itself and no link is
- * followed; what is opened is a regular file with one name. Opened once, before the run; read at
- * any place by any thread from then on.
+ * relative path beneath the model's folder; every part of it is opened by itself, and of links only
+ * those of link.h are followed, at its end; what is opened is a regular file with one name. Opened
+ * once, before the run; read at any place by any thread from then on.
  */
 #include "onnx.h"
 
@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/link.h"
 #include "base/memory.h"
 #include "base/text.h"
 
@@ -41,11 +42,8 @@ struct place {
 struct onnx_external *onnx_external_open(const char *path)
 {
     struct onnx_external *external = pst_alloc(1, sizeof *external);
-    const char *slash = strrchr(path, '/');
 
-    external->folder = slash == NULL   ? pst_strdup(".")
-                       : slash == path ? pst_strdup("/")
-                                       : pst_strndup(path, (size_t)(slash - path));
+    external->folder = pst_link_folder(path);
     external->path = pst_strdup(path);
     return external;
 }
@@ -134,7 +132,9 @@ static bool is_plain(const char *location)
     }
 }
 
-/* The file, or -1 with errno. Part by part: no link leads away. */
+#define FLAGS (O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
+
+/* The file, or -1 with errno; ELOOP: it is a link. Part by part: no folder is a link. */
 static int open_beneath(const char *folder, const char *location)
 {
     int at = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -143,9 +143,7 @@ static int open_beneath(const char *folder, const char *location)
         const size_t n = strcspn(location, "/");
         const bool last = location[n] == '\0';
         char *part = pst_strndup(location, n);
-        int next = openat(at, part,
-                          O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY |
-                              (last ? 0 : O_DIRECTORY));
+        int next = openat(at, part, FLAGS | (last ? 0 : O_DIRECTORY));
         const int code = errno;
 
         free(part);
@@ -160,11 +158,23 @@ static int open_beneath(const char *folder, const char *location)
     return at;
 }
 
+static pst_status open_link(const struct onnx_external *external, const char *location, int *ret_fd,
+                            struct pst_error *err)
+{
+    char *path = pst_printf("%s/%s", external->folder, location), target[PATH_MAX];
+    pst_status status = pst_link_follow(path, target, err);
+
+    *ret_fd = status == PST_OK ? open(target, FLAGS) : -1;
+    free(path);
+    return status;
+}
+
 static pst_status open_file(struct onnx_external *external, const char *location,
                             struct pst_error *err)
 {
     struct opened *file = &external->files[external->n_files];
     struct stat info;
+    pst_status status;
     int fd;
 
     if (!is_plain(location)) {
@@ -177,10 +187,16 @@ static pst_status open_file(struct onnx_external *external, const char *location
         return BAD("input.limit", "external data in more than %d files", MAX_FILES);
     }
     fd = open_beneath(external->folder, location);
+    if (fd < 0 && errno == ELOOP) {
+        status = open_link(external, location, &fd, err);
+        if (status != PST_OK) {
+            return status;
+        }
+    }
     if (fd < 0) {
         return pst_fail_at(err, PST_ERR_IO, "input.path", external->path, 0, 0,
                            "external data: cannot open \"%s\" beneath the model's folder: %s",
-                           location, errno == ELOOP ? "it is a symbolic link" : strerror(errno));
+                           location, strerror(errno));
     }
     if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_nlink != 1) {
         close(fd);

@@ -82,6 +82,7 @@ struct pst_manifest {
     uint32_t n_parameters;
     const char *model_file,
         *model_file_hash; /* absolute path, checksum; NULL: it is from no file */
+    const char *folder;   /* from which paths of the config are meant; NULL: unknown */
     const char *data_digest;
     uint64_t data_seed, epoch, batch;
     uint64_t seed; /* of Philox: weights and dropout */

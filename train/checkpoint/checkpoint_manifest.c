@@ -373,6 +373,9 @@ static void code_model(struct pst_codec *c, struct pst_manifest *m, const char *
         code_text(c, "file", &m->model_file);
         code_hash(c, "file_xxh3", &m->model_file_hash);
     }
+    if (pst_codec_has(c, "folder", m->folder != NULL)) {
+        code_text(c, "folder", &m->folder);
+    }
     pst_codec_verbatim(c, "config", text, length, &m->config);
     pst_codec_end(c);
 }

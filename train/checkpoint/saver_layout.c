@@ -5,9 +5,11 @@
  */
 #include "checkpoint/saver_impl.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/hash.h"
 #include "base/memory.h"
@@ -409,7 +411,7 @@ char *saver_manifest(const struct saver_job *job)
     const struct pst_session *session = job->config->session;
     struct pst_arena arena = {0};
     struct pst_manifest manifest;
-    char *config = pst_config_to_json(session->job->config), *text;
+    char *config = pst_config_to_json(session->job->config), *text, folder[PATH_MAX];
     char *plan = pst_plan_to_json(session->planned.plan, session->graph);
     const struct pst_hash digest = pst_hash_of(plan, strlen(plan));
 
@@ -424,6 +426,7 @@ char *saver_manifest(const struct saver_job *job)
     manifest.drained = job->moment.drained;
     manifest.plan_digest = pst_arena_printf(&arena, "xxh3:%s", hash_text(&arena, &digest));
     manifest.config = config;
+    manifest.folder = getcwd(folder, sizeof folder);
     manifest.model_file = session->model_file;
     manifest.model_file_hash = session->model_file_hash;
     put_contents(job, &arena, &manifest);

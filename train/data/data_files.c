@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/link.h"
 #include "base/number.h"
 #include "base/util.h"
 
@@ -54,6 +55,7 @@ static bool already_seen(const struct gathered *g, const struct stat *info)
 static pst_status take_file(struct gathered *g, const char *path, bool named)
 {
     struct stat info;
+    pst_status status;
 
     if (stat(path, &info) != 0) {
         return named ? fail_file(g, PST_ERR_IO, "input.path", path, " cannot be read") : PST_OK;
@@ -65,8 +67,9 @@ static pst_status take_file(struct gathered *g, const char *path, bool named)
     if (info.st_size == 0) {
         return named ? fail_file(g, PST_ERR_CONFIG, "input.syntax", path, " is empty") : PST_OK;
     }
-    if (already_seen(g, &info)) {
-        return PST_OK;
+    status = pst_link_follow(path, NULL, g->err);
+    if (status != PST_OK || already_seen(g, &info)) {
+        return status;
     }
     pst_grow(&g->seen, &g->seen_capacity, g->n_seen, sizeof *g->seen);
     g->seen[g->n_seen].device = info.st_dev;

@@ -64,16 +64,31 @@ struct image {
     uint64_t dims[3], stride[3];
 };
 
-static bool image_of(const struct pst_column *column, uint64_t channels, struct image *ret_image)
+/* Has the file channels first, where either may be? What fits exactly is meant, else what files of
+   the model have. */
+static bool is_planar(const struct image *first, const struct image *last, const uint64_t wants[3],
+                      bool usual)
+{
+    const bool is_first = memcmp(first->dims, wants, sizeof first->dims) == 0;
+    const bool is_last = memcmp(last->dims, wants, sizeof last->dims) == 0;
+
+    return is_first != is_last ? is_first : usual;
+}
+
+static bool image_of(const struct pst_column *column, const uint64_t wants[3], bool usual,
+                     struct image *ret_image)
 {
     const uint64_t *d = column->dims;
+    const struct image first = {{d[1], d[2], d[0]}, {d[2], 1, d[1] * d[2]}},
+                       last = {{d[0], d[1], d[2]}, {d[1] * d[2], d[2], 1}};
+    const bool may_be_last = !column->planar && (d[2] == wants[2] || d[2] == 1),
+               may_be_first = column->planar || d[0] == wants[2] || d[0] == 1;
 
     if (column->rank == 2) {
         *ret_image = (struct image){{d[0], d[1], 1}, {d[1], 1, 0}};
-    } else if (column->rank == 3 && !column->planar && (d[2] == channels || d[2] == 1)) {
-        *ret_image = (struct image){{d[0], d[1], d[2]}, {d[1] * d[2], d[2], 1}};
-    } else if (column->rank == 3 && (column->planar || d[0] == channels || d[0] == 1)) {
-        *ret_image = (struct image){{d[1], d[2], d[0]}, {d[2], 1, d[1] * d[2]}};
+    } else if (column->rank == 3 && (may_be_last || may_be_first)) {
+        *ret_image =
+            may_be_first && (!may_be_last || is_planar(&first, &last, wants, usual)) ? first : last;
     } else {
         return false;
     }
@@ -106,7 +121,7 @@ static bool map_image(struct pst_records *records, const struct pst_tensor *x)
     uint64_t out[3], top, left, e = 0;
     struct image image;
 
-    if (!wanted_image(&records->x, x, out) || !image_of(&records->x, out[2], &image) ||
+    if (!wanted_image(&records->x, x, out) || !image_of(&records->x, out, x->planar, &image) ||
         image.dims[0] > out[0] || image.dims[1] > out[1] ||
         (image.dims[2] != out[2] && image.dims[2] != 1)) {
         return false;
@@ -140,7 +155,7 @@ static pst_status fit_x(struct pst_records *records, const struct pst_tensor *x,
     if (x->dtype == PST_I32 && (column->element >= PST_ELEMENT_F32 || x->elems != column->elems)) {
         return fail_fit(column, x, err);
     }
-    if (x->dtype == PST_I32 || flat || (same_dims(column, x) && !column->planar)) {
+    if (x->dtype == PST_I32 || flat || (same_dims(column, x) && !column->planar && !x->planar)) {
         records->n_channels = x->rank == 0 ? 1 : x->dims[x->rank - 1];
         return PST_OK;
     }

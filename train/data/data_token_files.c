@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/link.h"
 #include "base/memory.h"
 #include "base/text.h"
 
@@ -168,8 +169,9 @@ pst_status pst_megatron_open(struct pst_part *part, uint32_t *ret_element, struc
     char *path = pst_printf("%.*s.idx", (int)stem, part->file.path);
     struct index index = {.n = 0};
     uint32_t none_kept = UINT32_MAX - 1;
-    pst_status status = pst_data_file_open(path, &none_kept, &index.file, err);
+    pst_status status = pst_link_follow(path, NULL, err);
 
+    PST_TRY(status, pst_data_file_open(path, &none_kept, &index.file, err));
     free(path);
     if (status != PST_OK) {
         return status;

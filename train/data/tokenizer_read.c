@@ -11,6 +11,7 @@
 #include <utf8proc.h>
 
 #include "base/json.h"
+#include "base/link.h"
 #include "base/memory.h"
 #include "config/json_fields.h"
 
@@ -580,8 +581,9 @@ pst_status pst_tokenizer_read(const char *path, struct pst_tokenizer **ret_token
 {
     struct reading r = {.fields = {.path = path, .err = err}};
     json_t *root = NULL;
-    pst_status status = pst_json_load(path, PST_TOKENIZER_BYTES, &root, err);
+    pst_status status = pst_link_follow(path, NULL, err);
 
+    PST_TRY(status, pst_json_load(path, PST_TOKENIZER_BYTES, &root, err));
     if (status != PST_OK) {
         return status;
     }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/bf16.h"
+#include "base/link.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -65,13 +66,32 @@ struct pst_weights {
 
 /* --- files ------------------------------------------------------------------------------------ */
 
+static pst_status fail_folder(const char *path, struct pst_error *err)
+{
+    return pst_fail_at(err, PST_ERR_IO, "input.path", path, 0, 0, "cannot open the folder: %s",
+                       strerror(errno));
+}
+
 static pst_status open_shard(struct pst_weights *w, const char *name, struct pst_error *err)
 {
-    char *path = pst_arena_printf(&w->arena, "%s/%s", w->folder_path, name);
-    pst_status status =
-        pst_weights_open_file(w->folder, w->folder_path, name, path, &w->files[w->n_files], err);
+    char *path = pst_arena_printf(&w->arena, "%s/%s", w->folder_path, name), target[PATH_MAX], *at;
+    struct pst_st_file **file = &w->files[w->n_files];
+    pst_status status;
+    int folder;
 
+    if (strchr(name, '/') != NULL) {
+        return pst_st_open(w->folder, name, path, file, err); /* refuses it */
+    }
+    status = pst_link_follow(path, target, err);
+    if (status != PST_OK) {
+        return status;
+    }
+    at = strrchr(target, '/');
+    *at = '\0';
+    folder = open(at == target ? "/" : target, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    status = folder < 0 ? fail_folder(path, err) : pst_st_open(folder, at + 1, path, file, err);
     w->n_files += status == PST_OK;
+    close(folder);
     return status;
 }
 
@@ -114,8 +134,9 @@ static pst_status open_index(struct pst_weights *w, const char *name, struct pst
 {
     char *path = pst_arena_printf(&w->arena, "%s/%s", w->folder_path, name);
     json_t *root = NULL, *map;
-    pst_status status = pst_json_load(path, INDEX_BYTES, &root, err);
+    pst_status status = pst_link_follow(path, NULL, err);
 
+    PST_TRY(status, pst_json_load(path, INDEX_BYTES, &root, err));
     if (status != PST_OK) {
         return status;
     }
@@ -155,8 +176,7 @@ static pst_status open_files(struct pst_weights *w, struct pst_error *err)
     }
     w->folder = open(w->folder_path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (w->folder < 0) {
-        return pst_fail_at(err, PST_ERR_IO, "input.path", w->path, 0, 0,
-                           "cannot open the folder: %s", strerror(errno));
+        return fail_folder(w->path, err);
     }
     if (name == NULL) {
         name = is_there(w, PST_WEIGHTS_INDEX) ? PST_WEIGHTS_INDEX : PST_WEIGHTS_FILE;

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "base/json.h"
+#include "base/link.h"
 #include "base/memory.h"
 #include "base/number.h"
 #include "base/text.h"
@@ -721,7 +722,8 @@ pst_status pst_weights_check_config(const char *folder, const struct pst_job *jo
         c.root = root;
         status = compare(&c, "train.init_type", err);
     } else if (*ret_there) {
-        status = pst_json_load(path, CONFIG_BYTES, &root, err);
+        status = pst_link_follow(path, NULL, err);
+        PST_TRY(status, pst_json_load(path, CONFIG_BYTES, &root, err));
         if (status == PST_OK && !json_is_object(root)) {
             status =
                 pst_fail_at(err, PST_ERR_CONFIG, "input.syntax", path, 0, 0, "not a JSON object");

@@ -84,12 +84,6 @@ typedef pst_status pst_weights_block(void *context, uint64_t first, uint64_t n, 
 pst_status pst_weights_pass(const struct pst_weights_piece *piece, float *values, bool out,
                             pst_weights_block *pass, void *context, struct pst_error *err);
 
-/* weights_links.c. pst_st_open, but a link that stays in the folder or leads to the blobs of the
-   hub's cache is followed. */
-pst_status pst_weights_open_file(int folder, const char *folder_path, const char *name,
-                                 const char *path, struct pst_st_file **ret_file,
-                                 struct pst_error *err);
-
 /* weights_config.c. The number that [model] has at that key, written or by default; 0 where it has
    none. Booleans are 0 or 1. */
 double pst_weights_model_number(const struct pst_job *job, const char *key);

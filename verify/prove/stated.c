@@ -18,10 +18,11 @@ static void check_stage(struct pst_check *check, uint32_t s)
                       "stage %u: in_flight of %u is stated, found %u micro-batches between F and W",
                       s, stage->in_flight, held);
     }
-    if (stage->k < 1 || stage->k > row) {
+    if (stage->k != row) {
         pst_check_add(check, "STAT1", PST_NONE, PST_NONE,
-                      "stage %u: k of %u is stated, found at most %u forward passes in a row", s,
-                      stage->k, row);
+                      "stage %u: k of %u is stated, found at most %u forward passes in a row after "
+                      "a backward pass",
+                      s, stage->k, row);
     }
     if (stated != peak) {
         pst_check_add(check, "STAT1", PST_NONE, PST_NONE,

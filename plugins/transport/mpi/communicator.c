@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -87,6 +88,27 @@ static void promote_library(void)
     }
 }
 
+static struct world *_Atomic in_init;
+
+/* Some errors of MPI_Init end the process. The driving thread tells that, and this one waits. */
+static void end_in_init(void)
+{
+    struct world *world = atomic_load(&in_init);
+
+    if (world == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&world->mutex);
+    snprintf(world->why, sizeof world->why,
+             "MPI_Init_thread ended the process; MPI's own message may have the reason");
+    mpi_hangs = world->failed = true;
+    pthread_cond_broadcast(&world->team_wake);
+    pthread_mutex_unlock(&world->mutex);
+    for (;;) {
+        pause();
+    }
+}
+
 static bool init(struct world *world)
 {
     int provided = MPI_THREAD_SINGLE, rank = 0, size = 1, found = 0, *most = NULL;
@@ -94,7 +116,10 @@ static bool init(struct world *world)
 
     promote_library();
     mpi_absent_mark(true);
+    atomic_store(&in_init, world);
+    atexit(end_in_init);
     code = MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided);
+    atomic_store(&in_init, NULL);
     if (code == MPI_SUCCESS && provided < MPI_THREAD_FUNNELED) {
         snprintf(world->why, sizeof world->why, "this MPI does not support threads");
         return false;

@@ -26,8 +26,7 @@ static inline struct pst_plan *reread(struct rig *rig, uint32_t seed)
     made->graph_digest = rig->graph->digest;
     made->partitioner = made->scheduler = made->memopt = "none 1.0";
     for (uint32_t s = 0; s < made->n_stages; s++) {
-        uint32_t row;
-        pst_plan_count(made, s, &made->stages[s].in_flight, &row);
+        pst_plan_count(made, s, &made->stages[s].in_flight, &made->stages[s].k);
     }
     char *text = pst_plan_to_json(made, rig->graph), *again;
     if (pst_plan_parse("plan", text, strlen(text), rig->graph, &read, &err) != PST_OK) {

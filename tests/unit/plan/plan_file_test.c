@@ -27,9 +27,9 @@ static void make_plan(struct rig *rig)
     rig->plan->scheduler = "1f1b \"quoted\" 1.0";
     rig->plan->step_ns = 1234567;
     for (uint32_t s = 0; s < rig->plan->n_stages; s++) {
-        uint32_t row;
+        struct pst_plan_stage *stage = &rig->plan->stages[s];
 
-        pst_plan_count(rig->plan, s, &rig->plan->stages[s].in_flight, &row);
+        pst_plan_count(rig->plan, s, &stage->in_flight, &stage->k);
     }
 }
 

@@ -46,6 +46,7 @@ static void make(struct pst_manifest *manifest)
                               .rule = "sync",
                               .drain_every = 8,
                               .drained = true,
+                              .folder = "/a/run",
                               .config = "{\"train\":{\"steps\":9}}",
                               .n_files = 1,
                               .n_tensors = 2,

@@ -188,7 +188,7 @@ static void heed_foreign_exit(int exit_status, void *program)
         pst_error_hint(&err, "-v names the plugins that run in this process; report it to the "
                              "authors of these, or of penstock");
     }
-    end_at_once(&err, NULL);
+    end_at_once(&err, pst_team_joined());
 }
 
 /* The messages of a command that a signal ends. They are made in advance, because the signal's

@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "base/log.h"
 #include "base/memory.h"
@@ -18,23 +19,36 @@
 #include "loop/initial_values.h"
 #include "models/model_file.h"
 #include "session/session.h"
+#include "tune/config_paths.h"
 #include "weights/weights.h"
 
 #define SHARD_BYTES 5000000000u /* as the hub's files have at most */
+
+/* The config, with paths from the folder of the run; from the current one if that is gone. */
+static char *move_config(const struct pst_manifest *manifest)
+{
+    struct stat info;
+
+    return manifest->folder != NULL && stat(manifest->folder, &info) == 0 && S_ISDIR(info.st_mode)
+               ? pst_config_paths_move(manifest->config, manifest->folder)
+               : pst_strdup(manifest->config);
+}
 
 /* The job that the checkpoint was trained with. */
 static void open_job(struct pst_cli *cli, const char *path, struct pst_cli_job *ret_job)
 {
     struct pst_checkpoint *checkpoint = NULL;
     pst_status status = pst_begin_find_checkpoint(path, false, &checkpoint, &cli->err);
+    char *text;
 
     pst_cli_must(cli, status);
     if (checkpoint == NULL) {
         pst_cli_must(cli, pst_fail_at(&cli->err, PST_ERR_IO, "input.path", path, 0, 0,
                                       "there is no checkpoint"));
     }
-    pst_cli_must(cli,
-                 pst_config_from_json(checkpoint->manifest.config, &ret_job->config, &cli->err));
+    text = move_config(&checkpoint->manifest);
+    pst_cli_must(cli, pst_config_from_json(text, &ret_job->config, &cli->err));
+    free(text);
     pst_cli_must(cli, pst_job_read(ret_job->config, &ret_job->job, &cli->err));
     if (checkpoint->manifest.model_file != NULL) {
         pst_cli_must(cli, pst_model_file_use(&ret_job->job, checkpoint->manifest.model_file,

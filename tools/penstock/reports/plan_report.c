@@ -127,7 +127,7 @@ static const struct pst_row stage_rows[] = {
     {"microbatch_size", "samples of a micro-batch over all replicas",
      OF_STAGE(COUNT, plan.microbatch_size)},
     {"microbatches", "micro-batches of a step", OF_STAGE(COUNT, plan.n_microbatches)},
-    {"k", "passes in a group", OF_STAGE(COUNT, plan.k)},
+    {"k", "longest row of forward passes after a backward pass", OF_STAGE(COUNT, plan.k)},
     {"in_flight", "micro-batches held at the peak", OF_STAGE(COUNT, plan.in_flight)},
     {"forward_us", "of one micro-batch, without replays", OF_STAGE(NS, forward_ns),
      .title = ">forward"},

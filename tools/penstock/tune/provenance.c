@@ -100,7 +100,7 @@ static const char *parameters_of(struct pst_arena *arena, const struct pst_plugi
 /* table: what the config gives it; NULL: nothing, and its defaults mean nothing either. */
 static void add_file(struct pst_provenance *provenance, struct pst_provenance_config *config,
                      const char *kind, const char *label, const char *id, const char *path,
-                     const json_t *table)
+                     const json_t *table, const struct pst_job *job)
 {
     struct pst_arena *arena = &provenance->arena;
     const struct pst_plugin *plugin = NULL;
@@ -108,7 +108,8 @@ static void add_file(struct pst_provenance *provenance, struct pst_provenance_co
 
     if (path[0] == '\0') {
         pst_log(PST_LOG_WARN, id, "its file is not stated: no folder of plugins has it");
-    } else if (pst_plugin_describe(arena, path, kind, id, 0, &plugin, NULL, &err) != PST_OK) {
+    } else if (pst_plugin_describe(arena, path, kind, id, job->plugins.time_limit, &plugin, NULL,
+                                   &err) != PST_OK) {
         pst_log(PST_LOG_WARN, id, "its version and its defaults are not stated: %s", err.message);
     }
     config->plugins[config->n_plugins++] = (struct pst_provenance_plugin){
@@ -124,14 +125,15 @@ static void add_file(struct pst_provenance *provenance, struct pst_provenance_co
 
 static void add_plugin(struct pst_provenance *provenance, struct pst_provenance_config *config,
                        const char *kind, const char *label, const json_t *table,
-                       const char *folders)
+                       const struct pst_job *job)
 {
     const char *id = json_string_value(json_object_get(table, "use"));
     const char *path = json_string_value(json_object_get(table, "path"));
 
     if (id != NULL) {
-        path = path != NULL ? path : pst_plugin_where(&provenance->arena, kind, id, folders);
-        add_file(provenance, config, kind, label, id, path, table);
+        path =
+            path != NULL ? path : pst_plugin_where(&provenance->arena, kind, id, job->plugins.path);
+        add_file(provenance, config, kind, label, id, path, table, job);
     }
 }
 
@@ -145,7 +147,7 @@ static void add_model(struct pst_provenance *provenance, struct pst_provenance_c
     const char *use = json_string_value(json_object_get(table, "use"));
 
     if (use != NULL && pst_model_builder_find(use) == NULL) {
-        add_plugin(provenance, config, "model", "", table, job->plugins.path);
+        add_plugin(provenance, config, "model", "", table, job);
     }
     for (size_t i = 0; list != NULL && list->kind == PST_CONFIG_ARRAY && i < list->n_children;
          i++) {
@@ -160,10 +162,10 @@ static void add_model(struct pst_provenance *provenance, struct pst_provenance_c
             if (!pst_search_split(arena, slash == NULL ? name : slash + 1, &kind, &id)) {
                 id = name;
             }
-            add_file(provenance, config, "operator", "", id, name, NULL);
+            add_file(provenance, config, "operator", "", id, name, NULL, job);
         } else {
             add_file(provenance, config, "operator", "", id,
-                     pst_plugin_where(arena, "operator", id, job->plugins.path), NULL);
+                     pst_plugin_where(arena, "operator", id, job->plugins.path), NULL, job);
         }
     }
 }
@@ -209,8 +211,7 @@ static void add_plugins(struct pst_provenance *provenance, struct pst_provenance
             }
             for (size_t k = 0; k < (json_is_array(value) ? json_array_size(value) : 1); k++) {
                 add_plugin(provenance, config, kinds[a], at->label,
-                           json_is_array(value) ? json_array_get(value, k) : value,
-                           job->plugins.path);
+                           json_is_array(value) ? json_array_get(value, k) : value, job);
             }
         }
     }

@@ -10,73 +10,11 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "tune/combinations_impl.h"
-
-/* Keys whose texts are paths, in any table; the first N_LISTS may be several with ':' or a new line
-   between them. */
-enum { N_LISTS = 5 };
-static const char *const path_keys[] = {
-    "train", "valid", "train_labels", "valid_labels", "path", "tokenizer",  "init",
-    "file",  "plan",  "folder",       "trace",        "log",  "tensorboard"};
+#include "tune/config_paths.h"
 
 bool pst_toml_is_name(const char *file)
 {
     return strlen(file) > 5 && pst_text_ends(file, ".toml");
-}
-
-/* The characters that separate paths at this key; NULL: it has none. */
-static const char *separators_of(const char *key)
-{
-    for (size_t i = 0; i < sizeof path_keys / sizeof *path_keys; i++) {
-        if (strcmp(path_keys[i], key) == 0) {
-            return i < N_LISTS ? ":\n" : "";
-        }
-    }
-    return NULL;
-}
-
-/* The paths, which are meant from the current folder, from anywhere. */
-static json_t *absolute(const char *paths, const char *separators, const char *folder)
-{
-    char *text = pst_strdup("");
-    json_t *value;
-
-    while (*paths != '\0') {
-        const size_t n = strcspn(paths, separators), with = n + (paths[n] != '\0');
-        char *longer = pst_printf("%s%s%s%.*s", text, n > 0 && paths[0] != '/' ? folder : "",
-                                  n > 0 && paths[0] != '/' ? "/" : "", (int)with, paths);
-
-        free(text);
-        text = longer;
-        paths += with;
-    }
-    value = pst_json_made(json_string(text));
-    free(text);
-    return value;
-}
-
-static void resolve_all(json_t *node, const char *folder)
-{
-    const char *key;
-    json_t *value;
-    size_t i;
-
-    json_array_foreach(node, i, value)
-    {
-        resolve_all(value, folder);
-    }
-    json_object_foreach(node, key, value)
-    {
-        const char *separators = separators_of(key);
-
-        if (json_is_string(value) && separators != NULL && json_string_length(value) > 0) {
-            if (json_object_set_new(node, key,
-                                    absolute(json_string_value(value), separators, folder)) != 0) {
-                pst_out_of_memory();
-            }
-        } else {
-            resolve_all(value, folder);
-        }
-    }
 }
 
 static void put_key(FILE *out, const char *key)
@@ -161,17 +99,17 @@ static void put_config(FILE *out, const json_t *config)
 
 char *pst_toml_of_config(const char *config_json, const char *file, const char *plan)
 {
-    json_t *config = pst_json_made(json_loads(config_json, 0, NULL)), *run;
     char folder[4096], *text = NULL;
+    const bool moves = strchr(file, '/') != NULL && getcwd(folder, sizeof folder) != NULL;
+    char *moved = moves ? pst_config_paths_move(config_json, folder) : pst_strdup(config_json);
+    json_t *config = pst_json_made(json_loads(moved, 0, NULL)), *run;
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
 
     if (out == NULL) {
         pst_out_of_memory();
     }
-    if (strchr(file, '/') != NULL && getcwd(folder, sizeof folder) != NULL) {
-        resolve_all(config, folder);
-    }
+    free(moved);
     fputs("# Written by penstock tune.\n", out);
     if (plan != NULL) {
         const char *slash = strrchr(plan, '/');
