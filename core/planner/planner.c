@@ -33,6 +33,7 @@ static void begin_run(struct pst_planner *planner, const struct pst_search *sear
                .cancelled = search->cancelled,
                .clock = search->clock,
                .deadline_ns = search->deadline_ns,
+               .search = search,
                .tensors = search->job->parallel.tensors,
                .n_tensors = search->ways ? search->job->parallel.n_tensors : 0},
         .sizes = {.batch = pst_graph_samples(graph, (uint32_t)train->batch),
@@ -50,6 +51,7 @@ void pst_planner_finish(struct pst_planner *planner)
 {
     const struct pst_strategies *strategies = &planner->strategies;
 
+    pst_divided_finish(planner);
     pst_instance_destroy(strategies->partitioner);
     pst_instance_destroy(strategies->scheduler);
     pst_instance_destroy(strategies->hasty);
@@ -200,9 +202,8 @@ static pst_status find_plan(struct pst_planner *planner, const struct pst_search
     return status;
 }
 
-/* The strategies, and what they are asked about; pst_planner_finish in any case. */
-static pst_status open_run(struct pst_planner *planner, const struct pst_search *search,
-                           struct pst_error *err)
+pst_status pst_planner_open(struct pst_planner *planner, const struct pst_search *search,
+                            struct pst_error *err)
 {
     pst_status status;
 
@@ -220,7 +221,7 @@ pst_status pst_search_cut(const struct pst_search *search, struct pst_arena *are
                           struct pst_cuts *ret_cuts, struct pst_error *err)
 {
     struct pst_planner planner;
-    pst_status status = open_run(&planner, search, err);
+    pst_status status = pst_planner_open(&planner, search, err);
 
     PST_TRY(status, pst_planner_cut(&planner, arena, ret_cuts, err));
     ret_cuts->begin_ns = search->begin_ns;
@@ -237,7 +238,7 @@ pst_status pst_search_plan(const struct pst_search *search, struct pst_planned *
     uint64_t limit;
     pst_status status;
 
-    status = open_run(&planner, search, err);
+    status = pst_planner_open(&planner, search, err);
     limit = planner.attempt.capacity_bytes;
     PST_TRY(status, find_plan(&planner, search, &planned, err));
     if (status == PST_ERR_INFEASIBLE) {

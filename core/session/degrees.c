@@ -140,12 +140,62 @@ static pst_status settle_stages(const struct pst_graph *graph, const struct pst_
     return status;
 }
 
+/* --- graphs of parts, for the partitioner's questions ------------------------------------------*/
+
+struct part {
+    struct part *next;
+    struct pst_session session; /* shares all but the graph and its costs */
+    struct pst_groups groups;
+};
+
+struct divider {
+    const struct pst_session *whole;
+    struct part *parts;
+};
+
+/* What the session would be if all stages had the degree. */
+static pst_status divide_search(void *divider_, uint32_t tensor, struct pst_search *ret_search,
+                                struct pst_error *err)
+{
+    struct divider *divider = divider_;
+    struct part *part = pst_alloc(1, sizeof *part);
+    pst_status status;
+
+    part->next = divider->parts;
+    part->session = *divider->whole;
+    part->session.graph = NULL;
+    part->session.cost.workspace_context = &part->session;
+    divider->parts = part;
+    status = pst_session_graph(part->session.job, &part->session.graph, err);
+    PST_TRY(status, pst_session_divide(&part->session, tensor, err));
+    if (status == PST_OK) {
+        pst_groups_describe(&part->session, 0, &part->groups);
+        ret_search->graph = part->session.graph;
+        ret_search->cluster = part->groups.cost.cluster;
+        ret_search->cost = &part->groups.cost;
+    }
+    pst_doing("searching", "a plan");
+    return status;
+}
+
+static void finish_divider(struct divider *divider)
+{
+    while (divider->parts != NULL) {
+        struct part *next = divider->parts->next;
+
+        pst_graph_destroy(divider->parts->session.graph);
+        free(divider->parts);
+        divider->parts = next;
+    }
+}
+
 pst_status pst_degrees_choose(struct pst_session *session, bool (*cancelled)(void),
                               struct pst_arena *arena, struct pst_job *ret_job,
                               struct pst_error *err)
 {
     struct pst_cuts *cuts = pst_arena_array(arena, 1, sizeof *cuts), found;
     struct pst_planned none = {.plan = NULL};
+    struct divider divider = {.whole = session};
     struct pst_search search;
     struct pst_groups ranks;
     uint32_t tensor = 1;
@@ -155,8 +205,11 @@ pst_status pst_degrees_choose(struct pst_session *session, bool (*cancelled)(voi
     pst_search_begin(session->job, session->graph, ranks.cost.cluster, &ranks.cost, NULL, cancelled,
                      &search);
     search.ways = true;
+    search.divide = divide_search;
+    search.divider = &divider;
     status = pst_search_cut(&search, arena, &found, err);
     pst_search_end(&search, &none);
+    finish_divider(&divider);
     PST_TRY(status, pst_config_place(session->job->config, "parallel", "tensor",
                                      find_degree(&found, &tensor, err), err));
     PST_TRY(status, pst_session_divide(session, tensor, err));
