@@ -7,449 +7,16 @@
  *     order   |  a b c  |  d e f g h  |  i j   |
  *     ranks   |    0    |   2 3 4 5   |  6 7   |      r, t: 1, 1; 2, 2; 1, 2; rank 1 is idle
  *
- * What counts is the step: every stage once, the longest one for each other micro-batch. Below a
- * limit for the longest one, the least sum over stages is found by dynamic programming over (stage,
- * position, rank), exactly. The limit comes down from the first that will do, each time to just
- * below the longest stage of the answer, until no lower one can give a shorter step.
+ * What counts is the step: every stage once, the longest one for each other micro-batch.
  */
 #include <math.h>
 
 #include "answer.h"
-#include "chain_dp.h"
+#include "ways.h"
 
 #define MOST_CHOICES 64 /* of degrees for tied nodes that are searched one by one */
-#define NO_LIMIT     (UINT64_MAX / 4)
 
-/* What a stage may have. */
-struct way {
-    uint32_t replicas, tensor, width; /* width: ranks, the product */
-    uint32_t at;                      /* in in->tensors */
-    uint64_t *least_ns; /* [n + 1] time of the nodes before a position, whatever is replayed */
-    uint32_t *others;   /* [n + 1] how many of these have another degree by now */
-};
-
-/* A stage in its row; stages of other rows may be one place, whose prices are the same. */
-struct place {
-    uint32_t stage, n_stages, in_flight, versions;
-};
-
-/* The best of all ways to go on from a position and a rank. */
-struct cell {
-    uint64_t sum_ns, bytes; /* of this stage and those after it; UINT64_MAX: there is no way */
-    uint32_t way, end, round;
-};
-
-/* The rest of a row from a place on; rows that end alike share it. */
-struct tail {
-    uint32_t place, next, n_stages;
-    struct cell *cells; /* [(n + 1) * (n_ranks + 1)] by first node and first rank that is free */
-};
-
-struct plan {
-    uint32_t n, size, *first, *rank; /* [n] first node and rank of each stage */
-    const struct way **way;
-    uint64_t longest_ns, sum_ns, bytes;
-    double step_ns; /* INFINITY: there is no plan */
-};
-
-struct ways {
-    struct chain chain; /* whose prices are struct known */
-    const struct part_problem *problem;
-    const struct pst_ask *ask;
-    struct part_asker asker; /* of the row that is being made */
-    uint32_t *nodes;         /* [n] 0, 1, 2, ... */
-    uint32_t n_ranks, n_ways, n_places, n_tails, n_rows, round;
-    struct way *ways;
-    struct place *places;
-    struct tail *tails;
-    uint32_t *rows;        /* each the tail that is all of it */
-    double *weight;        /* [n + 1] bytes of parameters before a position */
-    uint64_t *work;        /* [n + 1] least time times ranks of the nodes before a position */
-    uint64_t least_sum_ns; /* of all stages */
-    uint64_t least_ns;     /* of the longest stage */
-    uint64_t limit_ns;
-    bool *allowed; /* [n_tensors] degrees that divide each other, in this search */
-    uint32_t *group, n_groups, *degree_of; /* [n] of tied nodes, else PST_NONE; [n_groups] */
-    struct plan best, found;
-};
-
-/* --- prices ------------------------------------------------------------------------------------*/
-
-/* Whatever rank a stage begins on. */
-struct known {
-    uint64_t period_ns, peak_bytes, sync_ns, in_bytes, out_bytes;
-    bool fits, hopeless;
-};
-
-static struct pst_stage_question ask_about(const struct ways *w, const struct place *place,
-                                           const struct way *way, uint32_t first, uint32_t end)
-{
-    call_go_on(w->chain.host);
-    return (struct pst_stage_question){
-        .size = sizeof(struct pst_stage_question),
-        .nodes = w->nodes + first,
-        .n_nodes = end - first,
-        .stage = place->stage,
-        .n_stages = place->n_stages,
-        .microbatch_size = w->chain.microbatch_size,
-        .n_ranks = way->replicas,
-        .in_flight = place->in_flight,
-        .weight_versions = place->versions,
-        .capacity_bytes = w->chain.in->capacity_bytes,
-        .tensor = way->tensor,
-    };
-}
-
-static void ask_price(const struct ways *w, const struct place *place, const struct way *way,
-                      uint32_t first, uint32_t end, struct pst_stage_price *ret_price)
-{
-    const struct pst_stage_question question = ask_about(w, place, way, first, end);
-
-    *ret_price = (struct pst_stage_price){.size = sizeof *ret_price};
-    call_check(w->ask->price(w->chain.host, &question, ret_price));
-}
-
-/* Sums of gradients over replicas, as though all parameters were divided. Those of all parts go by
-   the link of a node at a time. */
-static uint64_t sync_ns(const struct ways *w, const struct way *way, uint32_t first, uint32_t end)
-{
-    const struct part_problem *p = w->problem;
-    const double rate = part_sync_rate(p, way->width);
-    const bool far = p->figures.node_size > 0 && way->width > p->figures.node_size;
-    const double bytes = (w->weight[end] - w->weight[first]) / (far ? 1 : way->tensor);
-
-    return rate <= 0 ? 0
-                     : (uint64_t)(2.0 * (way->replicas - 1) / way->replicas * bytes / rate * 1e9 *
-                                      w->chain.microbatch_size / p->batch +
-                                  0.5);
-}
-
-static const struct known *look_up(struct ways *w, uint32_t place, uint32_t way_, uint32_t first,
-                                   uint32_t end)
-{
-    const uint64_t n = w->chain.n;
-    const uint64_t key = (((uint64_t)place * w->n_ways + way_) * n + first) * (n + 1) + end;
-    const struct way *way = &w->ways[way_];
-    const uint32_t samples = w->chain.microbatch_size / way->replicas;
-    struct known *known = part_map_find(&w->chain.prices, key);
-    struct pst_stage_price price;
-    struct range_price range;
-
-    if (known != NULL) {
-        return known;
-    }
-    ask_price(w, &w->places[place], way, first, end, &price);
-    known = part_map_put(&w->chain.prices, key);
-    *known = (struct known){.period_ns = price.period_ns,
-                            .peak_bytes = price.peak_bytes,
-                            .sync_ns = sync_ns(w, way, first, end),
-                            .in_bytes = chain_incoming(&w->chain, first, end, samples),
-                            .out_bytes = chain_outgoing(&w->chain, first, end, samples)};
-    range = (struct range_price){.fits = price.fits != 0, .peak_bytes = price.peak_bytes};
-    known->hopeless = chain_is_hopeless(&range, w->chain.in->capacity_bytes,
-                                        known->in_bytes * w->places[place].in_flight);
-    known->fits = range.fits && (w->chain.reach == NULL || w->chain.reach[first] < end);
-    return known;
-}
-
-static uint32_t node_of(const struct ways *w, uint32_t rank)
-{
-    return pst_cluster_device_at(w->chain.in->cluster, rank)->node;
-}
-
-/* Between nodes all parts of a replica send at a time. */
-static uint64_t link_ns(const struct ways *w, const struct way *way, uint64_t bytes, uint32_t from,
-                        uint32_t to)
-{
-    const uint64_t n = node_of(w, from) != node_of(w, to) ? way->tensor : 1;
-
-    return w->chain.cost->transfer_ns(w->chain.host, bytes * n, from, to);
-}
-
-/* Of the way's first rank `rank`. A neighbour is in another node unless all ranks are in its. */
-static uint64_t cost_ns(const struct ways *w, const struct place *place, const struct way *way,
-                        const struct known *known, uint32_t rank)
-{
-    struct range_price price = {.period_ns = known->period_ns, .sync_ns = known->sync_ns};
-
-    if (place->stage > 0) {
-        price.in_ns = link_ns(w, way, known->in_bytes, rank - 1, rank + way->width - 1);
-    }
-    if (place->stage + 1 < place->n_stages) {
-        price.out_ns = link_ns(w, way, known->out_bytes, rank, rank + way->width);
-    }
-    return chain_cost(&price, w->chain.comm);
-}
-
-/* --- rows of stages ----------------------------------------------------------------------------*/
-
-/* Beside counts there is what only the host knows, and a few ranges tell (part_asker_share). */
-static bool are_alike(const struct ways *w, const struct place *a, const struct place *b)
-{
-    const uint32_t n = w->chain.n, ranges[][2] = {{0, n}, {0, (n + 1) / 2}, {n / 2, n}};
-    bool alike = a->in_flight == b->in_flight && a->versions == b->versions &&
-                 (a->stage == 0) == (b->stage == 0) &&
-                 (a->stage + 1 == a->n_stages) == (b->stage + 1 == b->n_stages);
-
-    for (size_t i = 0; alike && i < sizeof ranges / sizeof *ranges; i++) {
-        struct pst_stage_price of_a, of_b;
-
-        ask_price(w, a, &w->ways[0], ranges[i][0], ranges[i][1], &of_a);
-        ask_price(w, b, &w->ways[0], ranges[i][0], ranges[i][1], &of_b);
-        alike = of_a.fits == of_b.fits && of_a.period_ns == of_b.period_ns &&
-                of_a.peak_bytes == of_b.peak_bytes;
-    }
-    return alike;
-}
-
-static uint32_t find_place(struct ways *w, const struct place *place)
-{
-    uint32_t i = 0;
-
-    while (i < w->n_places && !are_alike(w, &w->places[i], place)) {
-        i++;
-    }
-    w->places[i] = i == w->n_places ? *place : w->places[i];
-    w->n_places += i == w->n_places;
-    return i;
-}
-
-static uint32_t find_tail(struct ways *w, uint32_t place, uint32_t next, uint32_t n_stages)
-{
-    const size_t n_cells =
-        w->places[place].stage == 0 ? 1 : (w->chain.n + (size_t)1) * (w->n_ranks + 1);
-    uint32_t i = 0;
-
-    while (i < w->n_tails && (w->tails[i].place != place || w->tails[i].next != next)) {
-        i++;
-    }
-    if (i == w->n_tails) {
-        w->tails[w->n_tails++] =
-            (struct tail){place, next, n_stages, call_alloc(n_cells, sizeof *w->tails[i].cells)};
-    }
-    return i;
-}
-
-static void add_row(struct ways *w, uint32_t n_stages)
-{
-    const uint32_t m = w->problem->batch / w->chain.microbatch_size;
-    struct pst_topology topology = {.size = sizeof topology};
-    uint32_t tail = PST_NONE;
-
-    call_check(w->ask->topology(w->chain.host, n_stages, &topology));
-    if (m < topology.min_microbatches || m % topology.microbatch_multiple != 0) {
-        return;
-    }
-    call_check(part_asker_init(w->problem, n_stages, w->chain.microbatch_size, 1, &w->asker));
-    for (uint32_t s = n_stages; s-- > 0;) {
-        const struct place place = {s, n_stages, w->asker.in_flight[s], w->asker.versions[s]};
-
-        tail = find_tail(w, find_place(w, &place), tail, n_stages - s);
-    }
-    w->rows[w->n_rows++] = tail;
-}
-
-/* --- the search below a limit ------------------------------------------------------------------*/
-
-static const struct cell *solve(struct ways *w, uint32_t tail_, uint32_t first, uint32_t rank);
-
-/* A stage of nodes [first, end) from this rank on, and the best for the rest. */
-static void consider(struct ways *w, const struct tail *tail, struct cell *cell, uint32_t way_,
-                     const uint32_t range[2], uint32_t rank)
-{
-    const struct known known = *look_up(w, tail->place, way_, range[0], range[1]);
-    static const struct cell none;
-    const struct way *way = &w->ways[way_];
-    const uint64_t ns = cost_ns(w, &w->places[tail->place], way, &known, rank);
-    const struct cell *rest = &none;
-    uint64_t sum_ns, bytes;
-
-    if (!known.fits || ns > w->limit_ns) {
-        return;
-    }
-    if (tail->next != PST_NONE) {
-        rest = solve(w, tail->next, range[1], rank + way->width);
-    }
-    if (__builtin_add_overflow(rest->sum_ns, ns, &sum_ns)) {
-        return;
-    }
-    bytes = rest->bytes + known.peak_bytes * way->width;
-    if (sum_ns < cell->sum_ns || (sum_ns == cell->sum_ns && bytes < cell->bytes)) {
-        *cell = (struct cell){sum_ns, bytes, way_, range[1], w->round};
-    }
-}
-
-static void try_way(struct ways *w, const struct tail *tail, struct cell *cell, uint32_t way_,
-                    uint32_t first, uint32_t free_rank)
-{
-    const struct way *way = &w->ways[way_];
-    const uint32_t n = w->chain.n, left = tail->n_stages - 1;
-    const uint32_t rank = (free_rank + way->tensor - 1) / way->tensor * way->tensor;
-    const uint64_t after = (uint64_t)rank + way->width;
-
-    if (!w->allowed[way->at] || after + left > w->n_ranks) {
-        return;
-    }
-    for (uint32_t i = 0; i < way->width; i += way->tensor) {
-        if (node_of(w, rank + i) != node_of(w, rank + i + way->tensor - 1)) {
-            return;
-        }
-    }
-    for (uint32_t end = left == 0 ? n : first + 1; end + left <= n; end++) {
-        const uint64_t rest = w->work[n] - w->work[end], n_rest = w->n_ranks - after;
-
-        if (way->least_ns[end] - way->least_ns[first] > w->limit_ns ||
-            way->others[end] > way->others[first]) {
-            return;
-        }
-        if (end < n && rest / n_rest > w->limit_ns) {
-            continue;
-        }
-        if (look_up(w, tail->place, way_, first, end)->hopeless) {
-            return;
-        }
-        consider(w, tail, cell, way_, (const uint32_t[]){first, end}, rank);
-    }
-}
-
-static const struct cell *solve(struct ways *w, uint32_t tail_, uint32_t first, uint32_t rank)
-{
-    const struct tail *tail = &w->tails[tail_];
-    struct cell *cell = &tail->cells[first * ((size_t)w->n_ranks + 1) + rank];
-
-    if (cell->round != w->round) {
-        *cell = (struct cell){.sum_ns = UINT64_MAX, .bytes = UINT64_MAX, .round = w->round};
-        for (uint32_t i = 0; i < w->n_ways; i++) {
-            try_way(w, tail, cell, i, first, rank);
-        }
-    }
-    return cell;
-}
-
-static double step_ns(const struct ways *w, uint64_t longest_ns, uint64_t sum_ns)
-{
-    return part_chain_score(w->problem, w->chain.microbatch_size, (double)longest_ns,
-                            (double)sum_ns);
-}
-
-static void trace(struct ways *w, uint32_t tail_, struct plan *plan)
-{
-    uint32_t first = 0, rank = 0;
-
-    plan->n = 0;
-    plan->size = w->chain.microbatch_size;
-    plan->longest_ns = 0;
-    for (uint32_t at = tail_; at != PST_NONE; at = w->tails[at].next) {
-        const struct tail *tail = &w->tails[at];
-        const struct cell *cell = solve(w, at, first, rank);
-        const struct way *way = &w->ways[cell->way];
-        uint64_t ns;
-
-        rank = (rank + way->tensor - 1) / way->tensor * way->tensor;
-        ns = cost_ns(w, &w->places[tail->place], way,
-                     look_up(w, tail->place, cell->way, first, cell->end), rank);
-        plan->longest_ns = ns > plan->longest_ns ? ns : plan->longest_ns;
-        plan->first[plan->n] = first;
-        plan->rank[plan->n] = rank;
-        plan->way[plan->n++] = way;
-        first = cell->end;
-        rank += way->width;
-    }
-}
-
-/* Fills w->found with the least sum of all rows. */
-static void search_below(struct ways *w, uint64_t limit_ns, bool *ret_found)
-{
-    const struct cell *best = NULL;
-    uint32_t row = 0;
-
-    w->limit_ns = limit_ns;
-    w->round++;
-    for (uint32_t i = 0; i < w->n_rows; i++) {
-        const struct cell *cell = solve(w, w->rows[i], 0, 0);
-
-        if (cell->sum_ns != UINT64_MAX &&
-            (best == NULL || cell->sum_ns < best->sum_ns ||
-             (cell->sum_ns == best->sum_ns && cell->bytes < best->bytes))) {
-            best = cell;
-            row = w->rows[i];
-        }
-    }
-    *ret_found = best != NULL;
-    if (best != NULL) {
-        trace(w, row, &w->found);
-        w->found.sum_ns = best->sum_ns;
-        w->found.bytes = best->bytes;
-        w->found.step_ns = step_ns(w, w->found.longest_ns, best->sum_ns);
-    }
-}
-
-/* --- limits ------------------------------------------------------------------------------------*/
-
-static void keep_better(struct ways *w)
-{
-    if (w->found.step_ns < w->best.step_ns ||
-        (w->found.step_ns == w->best.step_ns && w->found.bytes < w->best.bytes)) {
-        const struct plan best = w->best;
-
-        w->best = w->found;
-        w->found = best;
-    }
-}
-
-/* A step no longer than the best has no longer stage: other micro-batches wait for it, and all
-   stages together take no less than it, nor less than the least sum. */
-static uint64_t limit_of_best(const struct ways *w)
-{
-    const double m = (double)w->problem->batch / w->chain.microbatch_size;
-    const double rest = m > 1 ? (w->best.step_ns - (double)w->least_sum_ns) / (m - 1) : INFINITY;
-
-    return (uint64_t)fmin(fmin(w->best.step_ns / m, rest) + 1, NO_LIMIT);
-}
-
-/* The first limit that will do; strides double, so that it is found without pricing wide ranges. */
-static void find_first(struct ways *w, bool *ret_found)
-{
-    uint64_t limit = w->least_ns, step = limit / 64 + 1;
-
-    search_below(w, limit, ret_found);
-    while (!*ret_found && limit < NO_LIMIT) {
-        limit = limit + step < NO_LIMIT ? limit + step : NO_LIMIT;
-        step *= 2;
-        search_below(w, limit, ret_found);
-    }
-}
-
-/* With the degrees that tied nodes have now. */
-static void improve(struct ways *w)
-{
-    bool found;
-
-    for (uint32_t i = 0; i < w->n_ways; i++) {
-        struct way *way = &w->ways[i];
-
-        for (uint32_t v = 0; v < w->chain.n; v++) {
-            way->others[v + 1] =
-                way->others[v] + (w->group[v] != PST_NONE && w->degree_of[w->group[v]] != way->at);
-        }
-    }
-    if (isinf(w->best.step_ns)) {
-        find_first(w, &found);
-    } else {
-        search_below(w, limit_of_best(w), &found);
-    }
-    while (found) {
-        const uint64_t longest_ns = w->found.longest_ns;
-        const bool is_last = longest_ns <= w->least_ns ||
-                             step_ns(w, w->least_ns, w->found.sum_ns) >= w->best.step_ns;
-
-        keep_better(w);
-        if (is_last) {
-            break; /* lower limits only make sums larger */
-        }
-        search_below(w, limit_of_best(w) < longest_ns ? limit_of_best(w) : longest_ns - 1, &found);
-    }
-}
+/* --- degrees -----------------------------------------------------------------------------------*/
 
 /* Every choice of degrees for groups of tied nodes from `group` on. */
 static void choose_tied(struct ways *w, uint32_t group)
@@ -461,7 +28,7 @@ static void choose_tied(struct ways *w, uint32_t group)
         }
     }
     if (group == w->n_groups) {
-        improve(w);
+        ways_improve(w);
     }
 }
 
@@ -516,7 +83,7 @@ static void bound_nodes(const struct ways *w, struct way *way, bool *ret_possibl
     CALL_TAKE(way->least_ns, (size_t)w->chain.n + 1);
     CALL_TAKE(way->others, (size_t)w->chain.n + 1);
     for (uint32_t v = 0; *ret_possible && v < w->chain.n; v++) {
-        struct pst_stage_question question = ask_about(w, &alone, way, v, v + 1);
+        struct pst_stage_question question = ways_question(w, &alone, way, v, v + 1);
         uint64_t ns = 0;
 
         question.capacity_bytes = UINT64_MAX;
@@ -650,7 +217,7 @@ static void search_size(struct ways *w)
     find_least(w);
     find_groups(w);
     for (uint32_t n = 1; n <= w->chain.n && n <= w->n_ranks && w->n_ways > 0; n++) {
-        add_row(w, n);
+        ways_add_row(w, n);
     }
     choose_degrees(w, PST_NONE);
 }
@@ -678,7 +245,7 @@ static pst_status explain(const struct ways *w)
         for (uint32_t i = 0; i < w->n_ways; i++) {
             struct pst_stage_price price;
 
-            ask_price(w, &alone, &w->ways[i], v, v + 1, &price);
+            ways_ask(w, &alone, &w->ways[i], v, v + 1, &price);
             least = price.peak_bytes < least ? price.peak_bytes : least;
         }
         at = least > most ? v : at;
