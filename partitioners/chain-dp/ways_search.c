@@ -15,27 +15,26 @@ static const struct cell *solve(struct ways *w, uint32_t tail_, uint32_t first, 
 
 /* A stage of nodes [first, end) from this rank on, and the best for the rest. */
 static void consider(struct ways *w, const struct tail *tail, struct cell *cell, uint32_t way_,
-                     const uint32_t range[2], uint32_t rank)
+                     uint32_t end, uint32_t rank, const struct known *known)
 {
-    const struct known known = *ways_price(w, tail->place, way_, range[0], range[1]);
     static const struct cell none;
     const struct way *way = &w->ways[way_];
-    const uint64_t ns = ways_cost(w, &w->places[tail->place], way, &known, rank);
+    const uint64_t ns = ways_cost(w, &w->places[tail->place], way, known, rank);
     const struct cell *rest = &none;
     uint64_t sum_ns, bytes;
 
-    if (!known.fits || ns > w->limit_ns) {
+    if (!known->fits || ns > w->limit_ns) {
         return;
     }
     if (tail->next != PST_NONE) {
-        rest = solve(w, tail->next, range[1], rank + way->width);
+        rest = solve(w, tail->next, end, rank + way->width);
     }
     if (__builtin_add_overflow(rest->sum_ns, ns, &sum_ns)) {
         return;
     }
-    bytes = rest->bytes + known.peak_bytes * way->width;
+    bytes = rest->bytes + known->peak_bytes * way->width;
     if (sum_ns < cell->sum_ns || (sum_ns == cell->sum_ns && bytes < cell->bytes)) {
-        *cell = (struct cell){sum_ns, bytes, way_, range[1], w->round};
+        *cell = (struct cell){sum_ns, bytes, way_, end, w->round};
     }
 }
 
@@ -57,6 +56,7 @@ static void try_way(struct ways *w, const struct tail *tail, struct cell *cell, 
     }
     for (uint32_t end = left == 0 ? n : first + 1; end + left <= n; end++) {
         const uint64_t rest = w->work[n] - w->work[end], n_rest = w->n_ranks - after;
+        struct known known;
 
         if (way->least_ns[end] - way->least_ns[first] > w->limit_ns ||
             way->others[end] > way->others[first]) {
@@ -65,10 +65,11 @@ static void try_way(struct ways *w, const struct tail *tail, struct cell *cell, 
         if (end < n && rest / n_rest > w->limit_ns) {
             continue;
         }
-        if (ways_price(w, tail->place, way_, first, end)->hopeless) {
+        known = *ways_price(w, tail->place, way_, first, end);
+        if (known.hopeless) {
             return;
         }
-        consider(w, tail, cell, way_, (const uint32_t[]){first, end}, rank);
+        consider(w, tail, cell, way_, end, rank, &known);
     }
 }
 
@@ -158,14 +159,14 @@ static void keep_better(struct ways *w)
     }
 }
 
-/* A step no longer than the best has no longer stage: other micro-batches wait for it, and all
-   stages together take no less than it, nor less than the least sum. */
-static uint64_t limit_of_best(const struct ways *w)
+/* The longest stage of a step that is no longer than the best, where all stages together take no
+   less than this sum: other micro-batches wait for it, and it is one of all. */
+static uint64_t limit_of_best(const struct ways *w, uint64_t sum_ns)
 {
     const double m = (double)w->problem->batch / w->chain.microbatch_size;
-    const double rest = m > 1 ? (w->best.step_ns - (double)w->least_sum_ns) / (m - 1) : INFINITY;
+    const double rest = m > 1 ? (w->best.step_ns - (double)sum_ns) / (m - 1) : INFINITY;
 
-    return (uint64_t)fmin(fmin(w->best.step_ns / m, rest) + 1, NO_LIMIT);
+    return (uint64_t)fmin(fmax(fmin(w->best.step_ns / m, rest), 0), NO_LIMIT);
 }
 
 /* The first limit that will do; strides double, so that it is found without pricing wide ranges. */
@@ -201,16 +202,17 @@ void ways_improve(struct ways *w)
         }
         keep_better(w);
     }
-    search_below(w, limit_of_best(w), &found);
-    while (found) {
-        const uint64_t longest_ns = w->found.longest_ns;
-        const bool is_last = longest_ns <= w->least_ns ||
-                             step_ns(w, w->least_ns, w->found.sum_ns) > w->best.step_ns;
+    search_below(w, limit_of_best(w, w->least_sum_ns), &found);
+    while (found) { /* lower limits only make sums larger */
+        const uint64_t longest_ns = w->found.longest_ns, sum_ns = w->found.sum_ns;
+        uint64_t limit_ns;
 
         keep_better(w);
-        if (is_last) {
-            break; /* lower limits only make sums larger */
+        limit_ns = limit_of_best(w, sum_ns);
+        limit_ns = limit_ns < longest_ns ? limit_ns : longest_ns - 1;
+        if (longest_ns == 0 || limit_ns < w->least_ns) {
+            break;
         }
-        search_below(w, limit_of_best(w) < longest_ns ? limit_of_best(w) : longest_ns - 1, &found);
+        search_below(w, limit_ns, &found);
     }
 }
