@@ -102,13 +102,13 @@ static void list_ways(struct ways *w)
         for (uint32_t r = 0; r < in->n_degrees; r++) {
             const uint64_t width = (uint64_t)in->degrees[r] * in->tensors[t];
             struct way *way = &w->ways[w->n_ways];
-            bool possible = w->chain.microbatch_size % in->degrees[r] == 0 && width <= w->n_ranks;
+            bool possible = w->chain.microbatch_size % in->degrees[r] == 0;
 
-            if (possible) {
+            if (possible) { /* too wide a way is asked about, too: the host says why it is none */
                 *way = (struct way){in->degrees[r], in->tensors[t], (uint32_t)width, t, NULL, NULL};
                 bound_nodes(w, way, &possible);
             }
-            w->n_ways += possible;
+            w->n_ways += possible && width <= w->n_ranks;
         }
     }
 }
@@ -252,12 +252,11 @@ static pst_status explain(const struct ways *w)
         most = least > most ? least : most;
     }
     return pst_failf(host, PST_ERR_INFEASIBLE,
-                     "no stages on %u devices fit at micro-batch size %u, whatever their tensor "
-                     "degrees%s: node \"%s\" alone is charged %s, a device has %s",
-                     w->n_ranks, w->chain.microbatch_size,
-                     w->chain.reach == NULL ? "" : " (chain = true)",
-                     part_node_name(w->problem, at), part_size_text(needs, most),
-                     part_size_text(has, w->chain.in->capacity_bytes));
+                     "no stages on %u devices%s fit at micro-batch size %u, whatever their tensor "
+                     "degrees; the largest node, \"%s\", is charged %s alone, a device has %s",
+                     w->n_ranks, w->chain.reach == NULL ? "" : " that form a chain",
+                     w->chain.microbatch_size, part_node_name(w->problem, at),
+                     part_size_text(needs, most), part_size_text(has, w->chain.in->capacity_bytes));
 }
 
 static void answer(const struct ways *w, struct pst_partition_out *out)
