@@ -5,46 +5,32 @@
  * them. It divides the whole model, so at the borders of a stage it sees the layouts that tensors
  * would have if its neighbours had the degree, too.
  */
-#include <stdlib.h>
-
 #include "base/log.h"
 #include "base/memory.h"
 #include "planner/state.h"
 
-struct pst_divided {
-    struct pst_divided *next;
-    uint32_t tensor;
-    bool refused; /* no stage can have the degree */
-    struct pst_planner planner;
-};
-
-void pst_divided_finish(struct pst_planner *planner)
+/* The partitioner has other degrees to choose from, but for the usual one. */
+static bool can_forgo(const struct pst_planner *planner, const struct pst_divided *divided)
 {
-    while (planner->divided != NULL) {
-        struct pst_divided *next = planner->divided->next;
-
-        pst_planner_finish(&planner->divided->planner);
-        free(planner->divided);
-        planner->divided = next;
-    }
+    return divided->tensor != planner->in.tensors[0] &&
+           (divided->status == PST_ERR_CONFIG || divided->status == PST_ERR_UNSUPPORTED);
 }
 
-static pst_status make_planner(const struct pst_planner *planner, struct pst_divided *divided,
-                               struct pst_error *err)
+static struct pst_divided *make_divided(struct pst_planner *planner, uint32_t tensor)
 {
+    struct pst_divided *divided = pst_alloc(1, sizeof *divided);
     const struct pst_search *whole = planner->in.search;
     struct pst_search search = *whole;
-    pst_status status = whole->divide(whole->divider, divided->tensor, &search, err);
 
-    PST_TRY(status, pst_planner_open(&divided->planner, &search, err));
-    return status;
-}
-
-/* The partitioner has other degrees to choose from, but for the usual one. */
-static bool can_forgo(const struct pst_planner *planner, uint32_t tensor, pst_status status)
-{
-    return tensor != planner->in.tensors[0] &&
-           (status == PST_ERR_CONFIG || status == PST_ERR_UNSUPPORTED);
+    *divided = (struct pst_divided){.next = planner->divided, .tensor = tensor};
+    planner->divided = divided;
+    divided->status = whole->divide(whole->divider, tensor, &search, &divided->why);
+    PST_TRY(divided->status, planner->in.open(&divided->planner, &search, &divided->why));
+    if (can_forgo(planner, divided)) {
+        pst_log(PST_LOG_WARN, "plan", "no stage gets tensor degree %u: %s", tensor,
+                divided->why.message);
+    }
+    return divided;
 }
 
 /* *ret_part NULL: there is none. */
@@ -52,29 +38,17 @@ static pst_status find_planner(struct pst_planner *planner, uint32_t tensor,
                                struct pst_planner **ret_part)
 {
     struct pst_divided *divided = planner->divided;
-    pst_status status = PST_OK;
 
     while (divided != NULL && divided->tensor != tensor) {
         divided = divided->next;
     }
-    if (divided == NULL) {
-        struct pst_error why = {.status = PST_OK};
-
-        divided = pst_alloc(1, sizeof *divided);
-        *divided = (struct pst_divided){.next = planner->divided, .tensor = tensor};
-        planner->divided = divided;
-        status = make_planner(planner, divided, &why);
-        if (status != PST_OK && can_forgo(planner, tensor, status)) {
-            pst_log(PST_LOG_WARN, "plan", "no stage gets tensor degree %u: %s", tensor,
-                    why.message);
-            divided->refused = true;
-            status = PST_OK;
-        } else if (status != PST_OK) {
-            planner->pending = why;
-        }
+    divided = divided == NULL ? make_divided(planner, tensor) : divided;
+    *ret_part = divided->status == PST_OK ? &divided->planner : NULL;
+    if (divided->status == PST_OK || can_forgo(planner, divided)) {
+        return PST_OK;
     }
-    *ret_part = divided->refused ? NULL : &divided->planner;
-    return status;
+    planner->pending = divided->why;
+    return divided->status;
 }
 
 /* The operators of a part that serve those of the stage. */

@@ -34,6 +34,7 @@ static void begin_run(struct pst_planner *planner, const struct pst_search *sear
                .clock = search->clock,
                .deadline_ns = search->deadline_ns,
                .search = search,
+               .open = pst_planner_open,
                .tensors = search->job->parallel.tensors,
                .n_tensors = search->ways ? search->job->parallel.n_tensors : 0},
         .sizes = {.batch = pst_graph_samples(graph, (uint32_t)train->batch),
@@ -51,7 +52,13 @@ void pst_planner_finish(struct pst_planner *planner)
 {
     const struct pst_strategies *strategies = &planner->strategies;
 
-    pst_divided_finish(planner);
+    while (planner->divided != NULL) {
+        struct pst_divided *next = planner->divided->next;
+
+        pst_planner_finish(&planner->divided->planner);
+        free(planner->divided);
+        planner->divided = next;
+    }
     pst_instance_destroy(strategies->partitioner);
     pst_instance_destroy(strategies->scheduler);
     pst_instance_destroy(strategies->hasty);

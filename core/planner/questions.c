@@ -281,7 +281,7 @@ static const char *check_question(struct pst_planner *planner,
     return NULL;
 }
 
-/* What another planner failed with is in its own place. */
+/* Another planner notes why it failed in its own place. */
 static pst_status hand_on(struct pst_planner *planner, const struct pst_planner *who,
                           pst_status status)
 {

@@ -63,10 +63,13 @@ struct pst_planner_in {
     uint64_t seed; /* of pst.rng/1 */
     bool (*cancelled)(void);
     pst_planner_clock *clock;
-    uint64_t deadline_ns;            /* UINT64_MAX: none */
-    const struct pst_search *search; /* of jobs only */
-    const uint32_t *tensors;         /* degrees that a stage may have; devices are ranks */
-    uint32_t n_tensors;              /* 0: only degree 1; a device may be a group of ranks */
+    uint64_t deadline_ns; /* UINT64_MAX: none */
+    /* Of jobs only: the search, and pst_planner_open, for another one. */
+    const struct pst_search *search;
+    pst_status (*open)(struct pst_planner *planner, const struct pst_search *search,
+                       struct pst_error *err);
+    const uint32_t *tensors; /* degrees that a stage may have; devices are ranks */
+    uint32_t n_tensors;      /* 0: only degree 1; a device may be a group of ranks */
 };
 
 /* Written by pst_planner_load, once; by pst_problem_open. */
@@ -166,6 +169,15 @@ struct pst_planner {
     struct pst_error pending;             /* what a callback failed with, inside a plugin's call */
     uint64_t work;                        /* struct pst_search */
     struct pst_arena arena;
+};
+
+/* Who answers about stages with so many parts. */
+struct pst_divided {
+    struct pst_divided *next;
+    uint32_t tensor;
+    pst_status status; /* of making the planner */
+    struct pst_error why;
+    struct pst_planner planner;
 };
 
 /* strategies.c: the plugin that "use" and "path" of a strategy's table name; table: NULL where the
@@ -305,7 +317,6 @@ pst_status pst_planned_lay_out(struct pst_planner *planner, struct pst_planned *
    model cannot have so many parts. Of the usual number that is an error, in planner->pending. */
 pst_status pst_divided_find(struct pst_planner *planner, struct pst_stage_question *question,
                             struct pst_arena *arena, struct pst_planner **ret_who);
-void pst_divided_finish(struct pst_planner *planner);
 
 /* planner.c: the strategies, and what they are asked about; pst_planner_finish in any case. */
 pst_status pst_planner_open(struct pst_planner *planner, const struct pst_search *search,

@@ -153,7 +153,7 @@ struct divider {
     struct part *parts;
 };
 
-/* What the session would be if all stages had the degree. */
+/* Searches as though all stages had the degree. */
 static pst_status divide_search(void *divider_, uint32_t tensor, struct pst_search *ret_search,
                                 struct pst_error *err)
 {

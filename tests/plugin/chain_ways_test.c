@@ -29,10 +29,11 @@ struct shared {
     uint32_t tensors[3], degrees[2], tied[MAX_NODES], size, comm, node_size, meeting_ns;
     bool whole[MAX_NODES]; /* no device computes less of it */
     uint32_t refused;      /* a degree */
+    bool chain;            /* no stage feeds one that is not the next */
     uint32_t passes_each;  /* micro-batches that a row needs for each stage */
     struct pst_figures figures;
     struct stages answer;
-    uint64_t n_prices;
+    uint32_t n_remarks;
 };
 
 static struct shared *shared_of(const struct pst_host *host)
@@ -75,7 +76,6 @@ static pst_status price_shared(const struct pst_host *host, const struct pst_sta
     struct shared *s = shared_of(host);
     const uint32_t first = q->nodes[0], end = first + q->n_nodes, samples = s->size / q->n_ranks;
 
-    s->n_prices++;
     assert_int_equal(q->microbatch_size, s->size);
     assert_int_equal(s->size % q->n_ranks, 0);
     assert_null(q->ranks);
@@ -175,9 +175,9 @@ static pst_status run_shared(struct shared *s, const char *options, struct pst_e
 
     assert_ok(st, err);
     memset(&s->answer, 0, sizeof s->answer);
-    s->n_prices = 0;
     f = instance->plugin->get_interface(PST_PARTITIONER);
     st = f->partition(instance->self, &s->world.in, &s->world.out);
+    s->n_remarks = instance->remarks.n;
     *err = instance->failure;
     pst_instance_destroy(instance);
     return st;
@@ -288,6 +288,19 @@ static struct value value_of(const struct shared *s, const struct stages *a)
     return value;
 }
 
+/* Does an edge lead over one of the stages? */
+static bool is_skipped(const struct shared *s, const struct stages *a)
+{
+    for (uint32_t e = 0; e < s->world.graph.n_edges; e++) {
+        for (uint32_t i = 0; i < a->n; i++) {
+            if (s->world.edges[e].from < a->first[i] && s->world.edges[e].to >= a->first[i + 1]) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 static void try_all(const struct shared *s, struct stages *a, uint32_t i, uint32_t free_rank,
                     struct value *best)
 {
@@ -297,8 +310,9 @@ static void try_all(const struct shared *s, struct stages *a, uint32_t i, uint32
     if (i == a->n) {
         const struct value value = value_of(s, a);
 
-        if (a->first[i] == n && (value.step_ns < best->step_ns ||
-                                 (value.step_ns == best->step_ns && value.bytes < best->bytes))) {
+        if (a->first[i] == n && !(s->chain && is_skipped(s, a)) &&
+            (value.step_ns < best->step_ns ||
+             (value.step_ns == best->step_ns && value.bytes < best->bytes))) {
             *best = value;
         }
         return;
@@ -367,6 +381,7 @@ static void draw_world(struct shared *s)
     s->node_size = below(2) == 0 ? 64 : 2 * (1 + below(2));
     s->refused = below(6) == 0 ? s->tensors[1] : 0;
     s->passes_each = below(5) == 0;
+    s->chain = below(4) == 0;
     s->figures = (struct pst_figures){.size = sizeof s->figures,
                                       .comm_model = PST_COMM_MAX,
                                       .node_size = s->node_size,
@@ -395,7 +410,7 @@ static void draw_world(struct shared *s)
 
 TEST(test_every_answer)
 {
-    static const char *const options[] = {"comm = \"none\"", "comm = \"sum\"", "comm = \"max\""};
+    static const char *const comms[] = {"none", "sum", "max"};
     enum { ROUNDS = 3000 };
     uint32_t feasible = 0, unlike = 0, replicated = 0;
 
@@ -404,19 +419,23 @@ TEST(test_every_answer)
         struct value best = {INFINITY, UINT64_MAX}, own;
         struct stages all = {0};
         struct pst_error err;
+        char options[64];
         pst_status st;
 
         draw_world(&s);
+        snprintf(options, sizeof options, "comm = \"%s\"\nchain = %s", comms[s.comm],
+                 s.chain ? "true" : "false");
         for (all.n = 1; all.n <= s.world.in.n_devices; all.n++) {
             try_all(&s, &all, 0, 0, &best);
         }
-        st = run_shared(&s, options[s.comm], &err);
+        st = run_shared(&s, options, &err);
         if (isinf(best.step_ns)) {
             assert_int_equal(st, PST_ERR_INFEASIBLE);
             continue;
         }
         assert_ok(st, &err);
         own = value_of(&s, &s.answer);
+        assert_false(s.chain && is_skipped(&s, &s.answer));
         assert_int_equal(s.answer.first[s.answer.n], s.world.graph.n_nodes);
         if (own.step_ns != best.step_ns || own.bytes != best.bytes) {
             fail_msg("round %u: step %g, %llu bytes; the best is %g, %llu bytes", round,
@@ -432,4 +451,36 @@ TEST(test_every_answer)
     print_message("%u feasible of %u, %u times a degree unlike the one before, %u replicated\n",
                   feasible, ROUNDS, unlike, replicated);
     assert_true(feasible > 1000 && feasible < ROUNDS - 50 && unlike > 200 && replicated > 100);
+}
+
+/* Too many groups of tied nodes for all choices: they get one degree, which is said. */
+TEST(test_many_tied_nodes)
+{
+    static struct shared s;
+    struct pst_error err;
+
+    draw_world(&s);
+    s.world.graph.n_nodes = s.world.graph.n_edges = 0;
+    memset(s.world.nodes, 0, sizeof s.world.nodes);
+    s.refused = s.chain = 0;
+    for (uint32_t v = 0; v < 14; v++) {
+        world_node(&s.world, 1 + v, 1, 1);
+        s.tied[v] = v % 7;
+        s.whole[v] = v < 7;
+    }
+    world_finish(&s.world);
+    s.world.in.n_tied = 14;
+    s.world.in.n_tensors = 2;
+    s.tensors[0] = 1;
+    s.tensors[1] = 2;
+    s.world.in.capacity_bytes = UINT64_MAX;
+    s.passes_each = 0;
+    assert_ok(run_shared(&s, "", &err), &err);
+    for (uint32_t i = 1; i < s.answer.n; i++) {
+        assert_int_equal(s.answer.tensor[i], s.answer.tensor[0]);
+    }
+    assert_int_equal(s.n_remarks, 1);
+    s.world.in.n_tied = 0; /* a host that ties none */
+    assert_ok(run_shared(&s, "", &err), &err);
+    assert_int_equal(s.n_remarks, 0);
 }

@@ -217,9 +217,12 @@ TEST(test_degrees_that_cannot_be_had)
         assert_true(bound == UINT64_MAX && price.period_ns == UINT64_MAX);
     }
     assert_int_equal(part.n_asked, 1);
-    q.tensor = 4; /* a file that cannot be read is no answer */
-    assert_int_equal(list.ask->price(list.host, &q, &price), PST_ERR_IO);
-    assert_string_equal(list.planner.pending.message, "it cannot have 4 parts");
+    q.tensor = 4; /* a file that cannot be read is no answer, however often it is asked for */
+    for (uint32_t i = 0; i < 2; i++) {
+        memset(&list.planner.pending, 0, sizeof list.planner.pending);
+        assert_int_equal(list.ask->price(list.host, &q, &price), PST_ERR_IO);
+        assert_string_equal(list.planner.pending.message, "it cannot have 4 parts");
+    }
     q.tensor = 3;
     assert_int_equal(list.ask->price(list.host, &q, &price), PST_ERR_BUG);
     close_asked(&list);
