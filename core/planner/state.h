@@ -64,7 +64,7 @@ struct pst_planner_in {
     bool (*cancelled)(void);
     pst_planner_clock *clock;
     uint64_t deadline_ns; /* UINT64_MAX: none */
-    /* Of jobs only: the search, and pst_planner_open, for another one. */
+    /* Jobs alone have one, and pst_planner_open for another. */
     const struct pst_search *search;
     pst_status (*open)(struct pst_planner *planner, const struct pst_search *search,
                        struct pst_error *err);

@@ -28,7 +28,7 @@ struct pst_partition_in {
     uint64_t capacity_bytes; /* of one device, for one stage; UINT64_MAX: no limit. Where not all
                                 are alike, of the smallest: `cluster` has that of each */
     /* Since 1.7: how many devices may share each operator of a stage, the usual number first, at
-       least one. If the plugin provides "ways" and there are several: devices are ranks. Else it
+       least one. If the plugin provides "ways" and there are several: ranks, as above. Else it
        is 1 alone, and a device may be a group of ranks, which the host divides operators over. */
     const uint32_t *tensors;
     uint32_t n_tensors;
