@@ -26,6 +26,7 @@ static struct pst_divided *make_divided(struct pst_planner *planner, uint32_t te
     planner->divided = divided;
     divided->status = whole->divide(whole->divider, tensor, &search, &divided->why);
     PST_TRY(divided->status, planner->in.open(&divided->planner, &search, &divided->why));
+    divided->planner.in.search = NULL; /* it is asked about no other degree */
     if (can_forgo(planner, divided)) {
         pst_log(PST_LOG_WARN, "plan", "no stage gets tensor degree %u: %s", tensor,
                 divided->why.message);
