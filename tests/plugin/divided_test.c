@@ -258,3 +258,19 @@ TEST(test_tied_operators)
     }
     assert_int_equal(n_tied, 1);
 }
+
+/* Operators go together over others, too. */
+TEST(test_ties_of_ties)
+{
+    static const uint32_t expected[] = {0, 1, 1, 0, 4, 0};
+    const uint32_t late[] = {3, 5}, early[] = {0, 3}, others[] = {1, 2}, alone[] = {4};
+    struct pst_parameter params[] = {{.n_users = 2, .users = late},
+                                     {.n_users = 2, .users = others},
+                                     {.n_users = 2, .users = early},
+                                     {.n_users = 1, .users = alone}};
+    const struct pst_graph graph = {.n_ops = 6, .n_params = 4, .params = params};
+    uint32_t tied[6];
+
+    pst_graph_tie_degrees(&graph, false, tied);
+    assert_memory_equal(tied, expected, sizeof tied);
+}
