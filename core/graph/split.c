@@ -499,6 +499,32 @@ static pst_status check_parameter(const struct pst_graph *whole, const struct ps
     return PST_OK;
 }
 
+static uint32_t first_tied(const uint32_t *tied, uint32_t v)
+{
+    while (tied[v] != v) {
+        v = tied[v];
+    }
+    return v;
+}
+
+void pst_graph_tie_degrees(const struct pst_graph *whole, bool all, uint32_t *ret_tied)
+{
+    for (uint32_t v = 0; v < whole->n_ops; v++) {
+        ret_tied[v] = all ? 0 : v;
+    }
+    for (uint32_t p = 0; p < whole->n_params; p++) {
+        for (uint32_t u = 1; u < whole->params[p].n_users; u++) {
+            const uint32_t a = first_tied(ret_tied, whole->params[p].users[0]);
+            const uint32_t b = first_tied(ret_tied, whole->params[p].users[u]);
+
+            ret_tied[a > b ? a : b] = a > b ? b : a;
+        }
+    }
+    for (uint32_t v = 0; v < whole->n_ops; v++) {
+        ret_tied[v] = first_tied(ret_tied, v);
+    }
+}
+
 /* Errors: degrees that differ, where they cannot. *ret_fault: what is to blame. */
 static pst_status check_degrees(const struct pst_graph *whole, const struct pst_division *how,
                                 struct pst_division_fault *ret_fault, struct pst_error *err)
@@ -514,7 +540,7 @@ static pst_status check_degrees(const struct pst_graph *whole, const struct pst_
                         "[[parallel.way]] needs one parallel.tensor for all stages; set it to one "
                         "number, or remove the table");
     }
-    if (how->ways != PST_WAYS_AUTO && how->ways != PST_WAYS_MEGATRON) {
+    if (!pst_ways_mix(how->ways)) {
         ret_fault->key = "ways";
         return pst_fail(err, PST_ERR_CONFIG, "config.value",
                         "parallel.ways = \"%s\" needs one parallel.tensor for all stages; set that "

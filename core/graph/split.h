@@ -119,6 +119,16 @@ static inline uint32_t pst_division_degree(const struct pst_division *how, uint3
 struct pst_division pst_division_plain(const struct pst_graph *whole,
                                        const struct pst_division *how);
 
+/* Can stages have other degrees than their neighbours with these ways? */
+static inline bool pst_ways_mix(uint32_t ways)
+{
+    return ways == PST_WAYS_AUTO || ways == PST_WAYS_MEGATRON;
+}
+
+/* ret_tied[v]: the first of the operators that have the degree of v, because parameters are shared;
+   all: of all operators. */
+void pst_graph_tie_degrees(const struct pst_graph *whole, bool all, uint32_t *ret_tied);
+
 /* Errors: config.value where what `ways` demands is not divisible, which is named. */
 pst_status pst_graph_check_ways(const struct pst_graph *whole, const struct pst_division *how,
                                 struct pst_error *err);

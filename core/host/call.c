@@ -164,6 +164,7 @@ void pst_lend_partition(struct pst_lending *lending, const void *question)
         ARRAY(pst_partition_in, micro_batches, n_micro_batches),
         ARRAY(pst_partition_in, degrees, n_degrees),
         ARRAY(pst_partition_in, tensors, n_tensors),
+        ARRAY(pst_partition_in, tied, n_tied),
     };
     static const struct lent devices[] = {ROWS(pst_cluster_view, devices, n_devices, device_size)};
     const struct pst_partition_in *from = question;

@@ -34,12 +34,11 @@ static const uint32_t *copy_numbers(struct pst_arena *arena, const uint32_t *num
 
 /* --- groups ------------------------------------------------------------------------------------*/
 
-/* A group without stages has as many parts as others have, and one where they differ. */
 static void number_ranks(struct expansion *x, const struct pst_graph *graph,
                          struct pst_arena *arena)
 {
     const struct pst_plan *plan = x->plan;
-    const uint32_t idle = graph->degree_of == NULL ? graph->parts : 1;
+    const uint32_t idle = plan->idle > 0 ? plan->idle : graph->degree_of == NULL ? graph->parts : 1;
 
     x->size = pst_arena_array(arena, plan->n_devices, sizeof *x->size);
     x->first = pst_arena_array(arena, plan->n_devices, sizeof *x->first);

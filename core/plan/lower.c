@@ -373,6 +373,7 @@ pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_g
 
     pst_plan_create(graph, batch, n_groups, &twin);
     status = add_twin_stages(plan, twin, group_of, microbatch, &arena, err);
+    twin->idle = pst_plan_idle(plan);
     twin->optimizer_slots = plan->optimizer_slots;
     twin->copies = plan->copies;
     twin->zero = plan->zero;

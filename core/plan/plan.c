@@ -329,21 +329,33 @@ uint32_t pst_plan_number_groups(uint32_t n_ranks, uint32_t idle, uint32_t *io_gr
     return n;
 }
 
-uint32_t pst_plan_groups(const struct pst_plan *plan, uint32_t *ret_group_of)
+uint32_t pst_plan_idle(const struct pst_plan *plan)
 {
     const uint32_t most = pst_plan_tensor(plan);
-    uint32_t idle = most;
+    bool even = plan->n_devices % most == 0;
 
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        const struct pst_plan_stage *stage = &plan->stages[s];
+
+        even &= stage->tensor == most;
+        for (uint32_t i = 0; i < stage->n_ranks; i += stage->tensor) {
+            even &= stage->ranks[i] % most == 0;
+        }
+    }
+    return even ? most : 1;
+}
+
+uint32_t pst_plan_groups(const struct pst_plan *plan, uint32_t *ret_group_of)
+{
     memset(ret_group_of, 0, plan->n_devices * sizeof *ret_group_of);
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         const struct pst_plan_stage *stage = &plan->stages[s];
 
-        idle = stage->tensor == most ? idle : 1;
         for (uint32_t i = 0; i < stage->n_ranks; i += stage->tensor) {
             ret_group_of[stage->ranks[i]] = stage->tensor;
         }
     }
-    return pst_plan_number_groups(plan->n_devices, idle, ret_group_of);
+    return pst_plan_number_groups(plan->n_devices, pst_plan_idle(plan), ret_group_of);
 }
 
 /* Counts on one rank go on from list to list. */

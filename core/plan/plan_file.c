@@ -487,19 +487,17 @@ static void code_nodes(struct file *f, struct pst_plan_stage *stage)
     pst_codec_end(c);
 }
 
-/* Parts of a replica are ranks in a row, and where all stages have as many, the first is a multiple
-   of their number: pst_plan_expand. */
-static bool are_groups(const struct pst_plan_stage *stage, uint32_t n_devices, bool alike)
+/* Parts of a replica are ranks in a row. */
+static bool are_groups(const struct pst_plan_stage *stage)
 {
     const uint32_t tensor = stage->tensor;
     uint32_t i = 0;
 
     while (i < stage->n_ranks &&
-           stage->ranks[i] == (uint64_t)stage->ranks[i / tensor * tensor] + i % tensor &&
-           (!alike || stage->ranks[i] % tensor == i % tensor)) {
+           stage->ranks[i] == (uint64_t)stage->ranks[i / tensor * tensor] + i % tensor) {
         i++;
     }
-    return i == stage->n_ranks && (!alike || n_devices % tensor == 0);
+    return i == stage->n_ranks;
 }
 
 static void code_ranks(struct file *f, struct pst_plan_stage *stage)
@@ -515,16 +513,9 @@ static void code_ranks(struct file *f, struct pst_plan_stage *stage)
     } else if (stage->n_ranks % stage->tensor != 0) {
         pst_codec_fail(c, NULL, "devices", "%u devices, which %u parts do not divide",
                        stage->n_ranks, stage->tensor);
-    } else if (!are_groups(stage, f->plan->n_devices, f->graph->degree_of == NULL)) {
-        char more[96] = "";
-
-        if (f->graph->degree_of == NULL) {
-            snprintf(more, sizeof more,
-                     ", the first a multiple of %u, and a plan of a multiple of %u devices",
-                     stage->tensor, stage->tensor);
-        }
-        pst_codec_fail(c, NULL, "devices", "expected %u devices in a row for each replica%s",
-                       stage->tensor, more);
+    } else if (!are_groups(stage)) {
+        pst_codec_fail(c, NULL, "devices", "expected %u devices in a row for each replica",
+                       stage->tensor);
     }
 }
 

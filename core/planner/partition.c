@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "graph/split.h"
 #include "planner/stage_rules.h"
 #include "planner/state.h"
 
@@ -84,6 +85,15 @@ static struct pst_cluster_device *describe_places(const struct pst_planner *plan
     return devices;
 }
 
+/* As pst_graph_split has it, and nodes of one size. */
+static bool needs_one_degree(const struct pst_planner_in *in)
+{
+    const struct pst_cluster *cluster = in->cluster;
+
+    return in->job->n_ways > 0 || !pst_ways_mix(in->job->parallel.ways) ||
+           (cluster->node_size > 0 && cluster->node_size < cluster->devices);
+}
+
 void pst_planner_state(const struct pst_planner *planner, struct pst_arena *arena,
                        struct pst_partition_in *ret_in)
 {
@@ -117,6 +127,13 @@ void pst_planner_state(const struct pst_planner *planner, struct pst_arena *aren
         .tensors = n_tensors > 0 ? planner->in.tensors : &one,
         .n_tensors = n_tensors > 0 ? n_tensors : 1,
     };
+    if (n_tensors > 1) {
+        uint32_t *tied = pst_arena_array(arena, planner->in.graph->n_ops, sizeof *tied);
+
+        pst_graph_tie_degrees(planner->in.graph, needs_one_degree(&planner->in), tied);
+        ret_in->tied = tied;
+        ret_in->n_tied = planner->in.graph->n_ops;
+    }
 }
 
 pst_status pst_planner_ask(struct pst_planner *planner, struct pst_instance *partitioner,

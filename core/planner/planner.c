@@ -33,6 +33,8 @@ static void begin_run(struct pst_planner *planner, const struct pst_search *sear
                .cancelled = search->cancelled,
                .clock = search->clock,
                .deadline_ns = search->deadline_ns,
+               .search = search,
+               .open = pst_planner_open,
                .tensors = search->job->parallel.tensors,
                .n_tensors = search->ways ? search->job->parallel.n_tensors : 0},
         .sizes = {.batch = pst_graph_samples(graph, (uint32_t)train->batch),
@@ -50,6 +52,13 @@ void pst_planner_finish(struct pst_planner *planner)
 {
     const struct pst_strategies *strategies = &planner->strategies;
 
+    while (planner->divided != NULL) {
+        struct pst_divided *next = planner->divided->next;
+
+        pst_planner_finish(&planner->divided->planner);
+        free(planner->divided);
+        planner->divided = next;
+    }
     pst_instance_destroy(strategies->partitioner);
     pst_instance_destroy(strategies->scheduler);
     pst_instance_destroy(strategies->hasty);
@@ -102,6 +111,7 @@ struct pst_plan *pst_planner_empty(const struct pst_planner *planner)
     struct pst_plan *plan;
 
     pst_plan_create(in->graph, planner->sizes.batch, in->n_ranks, &plan);
+    plan->idle = in->job->cuts != NULL ? in->job->cuts->idle : 0;
     plan->optimizer_slots = in->optimizer_slots;
     plan->zero = (uint32_t)in->job->parallel.zero;
     plan->prefetch = pst_gathers_prefetch(in->job->parallel.zero, in->job->parallel.prefetch);
@@ -191,9 +201,8 @@ static pst_status find_plan(struct pst_planner *planner, const struct pst_search
     return status;
 }
 
-/* The strategies, and what they are asked about; pst_planner_finish in any case. */
-static pst_status open_run(struct pst_planner *planner, const struct pst_search *search,
-                           struct pst_error *err)
+pst_status pst_planner_open(struct pst_planner *planner, const struct pst_search *search,
+                            struct pst_error *err)
 {
     pst_status status;
 
@@ -211,7 +220,7 @@ pst_status pst_search_cut(const struct pst_search *search, struct pst_arena *are
                           struct pst_cuts *ret_cuts, struct pst_error *err)
 {
     struct pst_planner planner;
-    pst_status status = open_run(&planner, search, err);
+    pst_status status = pst_planner_open(&planner, search, err);
 
     PST_TRY(status, pst_planner_cut(&planner, arena, ret_cuts, err));
     ret_cuts->begin_ns = search->begin_ns;
@@ -228,7 +237,7 @@ pst_status pst_search_plan(const struct pst_search *search, struct pst_planned *
     uint64_t limit;
     pst_status status;
 
-    status = open_run(&planner, search, err);
+    status = pst_planner_open(&planner, search, err);
     limit = planner.attempt.capacity_bytes;
     PST_TRY(status, find_plan(&planner, search, &planned, err));
     if (status == PST_ERR_INFEASIBLE) {

@@ -41,6 +41,7 @@ struct pst_cuts {
     const struct pst_stage_decl *stages;
     uint32_t n_stages;
     uint64_t n_ranks;           /* of the cluster, of which each device may be several */
+    uint32_t idle;              /* of these a device without stages is */
     struct pst_remarks remarks; /* of the partitioner whose answer they are */
     uint64_t begin_ns;          /* of the search for them: the time limit is that of both */
 };
@@ -61,6 +62,11 @@ struct pst_search {
     uint64_t begin_ns;
     uint64_t deadline_ns; /* UINT64_MAX: none */
     bool ways; /* the partitioner gives stages degrees, any of parallel.tensor; devices are ranks */
+    /* With that: fills in graph, cluster and costs of a part of so many, where devices are groups
+       of ranks. config.value, plan.mismatch: there can be none. */
+    pst_status (*divide)(void *divider, uint32_t tensor, struct pst_search *ret_search,
+                         struct pst_error *err);
+    void *divider;
     uint64_t *work; /* adds up what is planned, about: operators that strategies are asked
                        about, passes that are lowered; NULL: not wanted */
     pst_attempts_fn *attempts; /* NULL: pst_attempts_find */

@@ -201,6 +201,22 @@ static pst_status ask_in_flight(const struct pst_host *host, const struct pst_pl
     return planner->answers->in_flight(planner, &asked, ret_held);
 }
 
+/* Since 1.7; before that structs end with what stands before it. */
+static uint32_t tensor_of(const struct pst_stage_question *q)
+{
+    return PST_HAS(q, tensor) && q->tensor > 1 ? q->tensor : 1;
+}
+
+static bool is_offered(const struct pst_planner *planner, uint32_t tensor)
+{
+    uint32_t i = 0;
+
+    while (i < planner->in.n_tensors && planner->in.tensors[i] != tensor) {
+        i++;
+    }
+    return tensor == 1 || i < planner->in.n_tensors;
+}
+
 /* Returns what is wrong with a question about a stage, or NULL. */
 static const char *question_fault(const struct pst_planner *planner,
                                   const struct pst_stage_question *q)
@@ -227,6 +243,9 @@ static const char *question_fault(const struct pst_planner *planner,
                    : "counts must be positive, replicas divide the micro-batch, and that be no "
                      "larger than the batch";
     }
+    if (!is_offered(planner, tensor_of(q))) {
+        return "the tensor degree was not offered";
+    }
     if (q->n_nodes == 0 || q->nodes == NULL) {
         return "a stage has at least one node";
     }
@@ -252,6 +271,7 @@ static const char *check_question(struct pst_planner *planner,
     *ret_whole = (struct pst_stage_question){.size = sizeof *ret_whole};
     memcpy(ret_whole, asked, asked->size < sizeof *asked ? asked->size : sizeof *asked);
     ret_whole->n_ranks *= planner->devices.degree;
+    ret_whole->tensor = tensor_of(asked);
     if (ret_whole->ranks != NULL && planner->in.cluster->n_kinds > 0) {
         ret_whole->ranks = ranks_of(planner, planner->strategies.partitioner, asked->ranks,
                                     asked->n_ranks, arena, &ret_whole->n_ranks);
@@ -261,10 +281,20 @@ static const char *check_question(struct pst_planner *planner,
     return NULL;
 }
 
+/* Another planner notes why it failed in its own place. */
+static pst_status hand_on(struct pst_planner *planner, const struct pst_planner *who,
+                          pst_status status)
+{
+    if (status != PST_OK && who != planner) {
+        planner->pending = who->pending;
+    }
+    return status;
+}
+
 static pst_status ask_price(const struct pst_host *host, const struct pst_stage_question *asked,
                             struct pst_stage_price *ret_price)
 {
-    struct pst_planner *planner = pst_questions_planner(host);
+    struct pst_planner *planner = pst_questions_planner(host), *who = NULL;
     struct pst_stage_question question;
     struct pst_arena arena = {0};
     const char *fault = check_question(planner, asked, &arena, &question);
@@ -273,7 +303,13 @@ static pst_status ask_price(const struct pst_host *host, const struct pst_stage_
     if (fault != NULL || !PST_HAS(ret_price, peak_bytes)) {
         status = wrong(host, fault != NULL ? fault : "ask.price: ret_price->size is not set");
     } else {
-        status = planner->answers->price(planner, &question, ret_price);
+        status = pst_divided_find(planner, &question, &arena, &who);
+    }
+    if (status == PST_OK && who == NULL) {
+        ret_price->fits = 0;
+        ret_price->period_ns = ret_price->peak_bytes = UINT64_MAX;
+    } else if (status == PST_OK) {
+        status = hand_on(planner, who, who->answers->price(who, &question, ret_price));
     }
     pst_arena_finish(&arena);
     return status;
@@ -282,13 +318,18 @@ static pst_status ask_price(const struct pst_host *host, const struct pst_stage_
 static pst_status ask_bound(const struct pst_host *host, const struct pst_stage_question *asked,
                             uint64_t *ret_period_ns)
 {
-    struct pst_planner *planner = pst_questions_planner(host);
+    struct pst_planner *planner = pst_questions_planner(host), *who = NULL;
     struct pst_stage_question question;
     struct pst_arena arena = {0};
     const char *fault = check_question(planner, asked, &arena, &question);
-    pst_status status = fault != NULL ? wrong(host, fault)
-                                      : planner->answers->bound(planner, &question, ret_period_ns);
+    pst_status status =
+        fault != NULL ? wrong(host, fault) : pst_divided_find(planner, &question, &arena, &who);
 
+    if (status == PST_OK && who == NULL) {
+        *ret_period_ns = UINT64_MAX;
+    } else if (status == PST_OK) {
+        status = hand_on(planner, who, who->answers->bound(who, &question, ret_period_ns));
+    }
     pst_arena_finish(&arena);
     return status;
 }

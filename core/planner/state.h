@@ -63,7 +63,11 @@ struct pst_planner_in {
     uint64_t seed; /* of pst.rng/1 */
     bool (*cancelled)(void);
     pst_planner_clock *clock;
-    uint64_t deadline_ns;    /* UINT64_MAX: none */
+    uint64_t deadline_ns; /* UINT64_MAX: none */
+    /* Jobs alone have one, and pst_planner_open for another. */
+    const struct pst_search *search;
+    pst_status (*open)(struct pst_planner *planner, const struct pst_search *search,
+                       struct pst_error *err);
     const uint32_t *tensors; /* degrees that a stage may have; devices are ranks */
     uint32_t n_tensors;      /* 0: only degree 1; a device may be a group of ranks */
 };
@@ -83,7 +87,8 @@ struct pst_planner_devices {
     uint32_t *ranks;    /* [places.n * degree] of each place, copy by copy */
     uint32_t n_degrees; /* replica counts that a stage may have, offered if `chooses` */
     const uint32_t *degrees;
-    bool replicates;      /* one of these counts is above 1, or a stage may have parts */
+    bool replicates;      /* one of these counts is above 1, or the partitioner chooses degrees: a
+                             stage may have several ranks */
     bool chooses;         /* the partitioner assigns ranks to stages; its places are ranks */
     uint32_t degree;      /* ranks of every stage, over all its copies; 1 if `chooses` */
     uint32_t width;       /* ranks of every logical device: degree / copies; 1 if `chooses` */
@@ -160,9 +165,19 @@ struct pst_planner {
     struct pst_replay_list replays;       /* that the last memory optimizer listed for a stage */
     struct pst_region figures;            /* of pst.profile/1, as the partitioner gets them */
     const struct pst_partition_in *asked; /* while the partitioner is asked */
+    struct pst_divided *divided;          /* who answers about stages with parts (divided.c) */
     struct pst_error pending;             /* what a callback failed with, inside a plugin's call */
     uint64_t work;                        /* struct pst_search */
     struct pst_arena arena;
+};
+
+/* Who answers about stages with so many parts. */
+struct pst_divided {
+    struct pst_divided *next;
+    uint32_t tensor;
+    pst_status status; /* of making the planner */
+    struct pst_error why;
+    struct pst_planner planner;
 };
 
 /* strategies.c: the plugin that "use" and "path" of a strategy's table name; table: NULL where the
@@ -298,7 +313,14 @@ pst_status pst_planner_global(struct pst_planner *planner, struct pst_plan *plan
 pst_status pst_planned_lay_out(struct pst_planner *planner, struct pst_planned *planned,
                                struct pst_error *err);
 
-/* planner.c */
+/* divided.c: who answers a question about a stage, in whose operators it is put then; NULL: the
+   model cannot have so many parts. Of the usual number that is an error, in planner->pending. */
+pst_status pst_divided_find(struct pst_planner *planner, struct pst_stage_question *question,
+                            struct pst_arena *arena, struct pst_planner **ret_who);
+
+/* planner.c: the strategies, and what they are asked about; pst_planner_finish in any case. */
+pst_status pst_planner_open(struct pst_planner *planner, const struct pst_search *search,
+                            struct pst_error *err);
 void pst_planner_finish(struct pst_planner *planner);
 /* planner.c: makes a plan without stages; completes one with stages: actions, passes, lists. */
 struct pst_plan *pst_planner_empty(const struct pst_planner *planner);

@@ -176,6 +176,17 @@ bool pst_job_meets(const struct pst_job *job)
            !pst_module_has("transport", job->run.transport, PST_MODULE_IN_STREAMS);
 }
 
+/* May a stage have several, as far as it is known? */
+static bool has_replicas(const struct pst_planner_devices *devices)
+{
+    uint32_t i = 0;
+
+    while (i < devices->n_degrees && devices->degrees[i] == 1) {
+        i++;
+    }
+    return i < devices->n_degrees;
+}
+
 /* Passes meet inside to sum gradients and gather weights: all replicas run the same ones of a
    stage at a time, and those of one batch. */
 static pst_status check_meetings(const struct pst_planner_devices *devices, long long zero,
@@ -187,7 +198,7 @@ static pst_status check_meetings(const struct pst_planner_devices *devices, long
         return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
                         "parallel.zero = %lld sums every micro-batch at once, but scheduler "
                         "\"%s\" lets batches overlap; set parallel.zero = %d",
-                        zero, scheduler, devices->replicates ? 1 : 0);
+                        zero, scheduler, has_replicas(devices) ? 1 : 0);
     }
     return pst_topology_copies(topology) == 1
                ? PST_OK
@@ -223,7 +234,7 @@ static pst_status check_zero(const struct pst_planner *planner, struct pst_error
             return status;
         }
     }
-    return devices->replicates || pst_topology_copies(topology) > 1
+    return has_replicas(devices) || pst_topology_copies(topology) > 1
                ? PST_OK
                : pst_fail(err, PST_ERR_CONFIG, "config.value",
                           "parallel.zero = %lld shares what replicas keep, and every stage has "
@@ -270,7 +281,7 @@ static pst_status read_degrees(const struct pst_planner_in *in, struct pst_arena
             devices->replicates |= train->degree[i] > 1;
         }
     }
-    devices->replicates |= in->n_tensors > 0;
+    devices->replicates |= in->n_tensors > 0 || in->job->cuts != NULL;
     return devices->n_degrees > 0
                ? PST_OK
                : pst_fail(err, PST_ERR_CONFIG, "config.value",
@@ -330,31 +341,29 @@ static pst_status divide_evenly(struct pst_planner *planner, uint32_t degree, st
     return join_copies(strategies, devices, &planner->sizes, err);
 }
 
-/* A partitioner that chooses degrees gives stages ranks, so it must know replicas. */
+/* A partitioner that chooses degrees gives stages ranks. */
 static pst_status check_ways(const struct pst_planner *planner, struct pst_error *err)
 {
     const struct pst_strategies *strategies = &planner->strategies;
-    const struct pst_plugin *partitioner = strategies->partitioner->plugin;
 
-    if (planner->in.n_tensors == 0) {
-        return PST_OK;
-    }
-    return planner->devices.topology.n_stages == 0
-               ? pst_caps_require(partitioner, "replicas", "a tensor degree for each stage", err)
+    return planner->in.n_tensors == 0
+               ? PST_OK
                : pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
                           "parallel.tensor = [%s] has partitioner \"%s\" choose ranks for stages, "
                           "but scheduler \"%s\" places them; set parallel.tensor to one number, or "
                           "use another scheduler",
-                          planner->in.job->parallel.tensor, partitioner->id,
+                          planner->in.job->parallel.tensor, strategies->partitioner->plugin->id,
                           strategies->scheduler->plugin->id);
 }
 
-/* Where the partitioner knows replicas and the scheduler takes any stages, it is given all ranks
-   and says which stage has which. Everybody else is given logical devices of equal size, as though
-   each were one device, and the host deals their samples out. */
+/* Where the partitioner knows replicas, or chooses degrees, and the scheduler takes any stages, it
+   is given all ranks and says which stage has which, or has said so. Everybody else is given
+   logical devices of equal size, as though each were one device, and the host deals their samples
+   out. */
 static pst_status find_devices(struct pst_planner *planner, struct pst_error *err)
 {
-    bool knows = pst_caps_has(planner->strategies.partitioner->plugin->provides, "replicas");
+    const bool knows = planner->in.n_tensors > 0 || planner->in.job->cuts != NULL ||
+                       pst_caps_has(planner->strategies.partitioner->plugin->provides, "replicas");
     struct pst_instance *scheduler = planner->strategies.scheduler;
     struct pst_planner_devices *devices = &planner->devices;
     uint32_t n = planner->in.n_ranks, asked;

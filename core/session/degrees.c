@@ -63,8 +63,7 @@ static uint32_t *place_operators(const struct pst_graph *graph, const struct pst
     return stage_of;
 }
 
-/* The group of each rank, as pst_plan_expand gives groups their ranks again: where degrees differ,
-   a rank without a stage is a group of its own. Returns how many there are. */
+/* The group of each rank, as pst_plan_expand gives groups their ranks again. */
 static uint32_t number_groups(const struct pst_cuts *found, uint32_t idle, uint32_t n_ranks,
                               uint32_t *ret_group_of)
 {
@@ -78,20 +77,20 @@ static uint32_t number_groups(const struct pst_cuts *found, uint32_t idle, uint3
     return pst_plan_number_groups(n_ranks, idle, ret_group_of);
 }
 
-/* Where all degrees are the same, groups are as many ranks in a row. */
-static pst_status check_first(const struct pst_stage_decl *stage, uint32_t number,
-                              struct pst_error *err)
+/* As pst_plan_idle has it. */
+static uint32_t find_idle(const struct pst_cuts *found, const struct pst_graph *graph,
+                          uint32_t n_ranks)
 {
-    for (uint32_t i = 0; i < stage->n_ranks; i += stage->tensor) {
-        if (stage->ranks[i] % stage->tensor != 0) {
-            return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                            "the partitioner gives stage %u devices %u to %u; the first of %u that "
-                            "share operators must be a multiple of their number",
-                            number, stage->ranks[i], stage->ranks[i] + stage->tensor - 1,
-                            stage->tensor);
+    bool even = graph->degree_of == NULL && n_ranks % graph->parts == 0;
+
+    for (uint32_t s = 0; s < found->n_stages; s++) {
+        const struct pst_stage_decl *stage = &found->stages[s];
+
+        for (uint32_t i = 0; i < stage->n_ranks; i += stage->tensor) {
+            even &= stage->ranks[i] % graph->parts == 0;
         }
     }
-    return PST_OK;
+    return even ? graph->parts : 1;
 }
 
 static void settle_stage(const struct pst_graph *graph, const uint32_t *stage_of,
@@ -124,16 +123,19 @@ static pst_status settle_stages(struct pst_session *session, const struct pst_cu
 {
     const struct pst_graph *graph = session->graph;
     const uint32_t n_ranks = (uint32_t)session->cluster.devices;
-    const bool alike = graph->degree_of == NULL;
+    const uint32_t idle = find_idle(found, graph, n_ranks);
     struct pst_stage_decl *stages =
         pst_arena_copy(arena, found->stages, found->n_stages, sizeof *stages);
     uint32_t *stage_of = place_operators(graph, found);
     uint32_t *group_of = pst_alloc(n_ranks, sizeof *group_of);
     pst_status status = PST_OK;
 
-    session->n_groups = number_groups(found, alike ? graph->parts : 1, n_ranks, group_of);
+    session->n_groups = number_groups(found, idle, n_ranks, group_of);
+    if (graph->parts > 1 && idle == 1) {
+        status = pst_config_place(session->job->config, "parallel", "tensor",
+                                  pst_groups_check_nodes(session, err), err);
+    }
     for (uint32_t s = 0; s < found->n_stages && status == PST_OK; s++) {
-        status = alike ? check_first(&stages[s], s, err) : PST_OK;
         settle_stage(graph, stage_of, group_of, s, arena, &stages[s]);
     }
     free(group_of);
@@ -141,6 +143,7 @@ static pst_status settle_stages(struct pst_session *session, const struct pst_cu
     *ret_cuts = *found;
     ret_cuts->stages = stages;
     ret_cuts->n_ranks = n_ranks;
+    ret_cuts->idle = idle;
     return status;
 }
 
@@ -163,12 +166,81 @@ static pst_status divide_graph(struct pst_session *session, const struct pst_cut
     return status;
 }
 
+/* --- graphs of parts, for the partitioner's questions ------------------------------------------*/
+
+struct part {
+    struct part *next;
+    struct pst_session session; /* shares all but the graph and its costs */
+    struct pst_groups groups;
+};
+
+struct divider {
+    const struct pst_session *whole;
+    struct part *parts;
+};
+
+/* The devices of the cluster may be those of other degrees, too. */
+static pst_status divide_evenly(struct pst_session *part, uint32_t tensor, struct pst_error *err)
+{
+    uint16_t *degree_of = pst_alloc(part->graph->n_ops, sizeof *degree_of);
+    pst_status status;
+
+    part->n_groups = (uint32_t)part->cluster.devices / tensor;
+    for (uint32_t v = 0; v < part->graph->n_ops; v++) {
+        degree_of[v] = (uint16_t)tensor;
+    }
+    status = part->n_groups == 0
+                 ? pst_fail(err, PST_ERR_CONFIG, "config.value",
+                            "parallel.tensor = %u needs as many devices, and there are %lld",
+                            tensor, (long long)part->cluster.devices)
+                 : pst_session_divide(part, degree_of, err);
+    free(degree_of);
+    return status;
+}
+
+/* Searches as though all stages had the degree. */
+static pst_status divide_search(void *divider_, uint32_t tensor, struct pst_search *ret_search,
+                                struct pst_error *err)
+{
+    struct divider *divider = divider_;
+    struct part *part = pst_alloc(1, sizeof *part);
+    pst_status status;
+
+    part->next = divider->parts;
+    part->session = *divider->whole;
+    part->session.graph = NULL;
+    part->session.cost.workspace_context = &part->session;
+    divider->parts = part;
+    status = pst_session_graph(part->session.job, &part->session.graph, err);
+    PST_TRY(status, divide_evenly(&part->session, tensor, err));
+    if (status == PST_OK) {
+        pst_groups_describe(&part->session, 0, &part->groups);
+        ret_search->graph = part->session.graph;
+        ret_search->cluster = part->groups.cost.cluster;
+        ret_search->cost = &part->groups.cost;
+    }
+    pst_doing("searching", "a plan");
+    return status;
+}
+
+static void finish_divider(struct divider *divider)
+{
+    while (divider->parts != NULL) {
+        struct part *next = divider->parts->next;
+
+        pst_graph_destroy(divider->parts->session.graph);
+        free(divider->parts);
+        divider->parts = next;
+    }
+}
+
 pst_status pst_degrees_choose(struct pst_session *session, bool (*cancelled)(void),
                               struct pst_arena *arena, struct pst_job *ret_job,
                               struct pst_error *err)
 {
     struct pst_cuts *cuts = pst_arena_array(arena, 1, sizeof *cuts), found;
     struct pst_planned none = {.plan = NULL};
+    struct divider divider = {.whole = session};
     struct pst_search search;
     struct pst_groups ranks;
     pst_status status;
@@ -177,8 +249,11 @@ pst_status pst_degrees_choose(struct pst_session *session, bool (*cancelled)(voi
     pst_search_begin(session->job, session->graph, ranks.cost.cluster, &ranks.cost, NULL, cancelled,
                      &search);
     search.ways = true;
+    search.divide = divide_search;
+    search.divider = &divider;
     status = pst_search_cut(&search, arena, &found, err);
     pst_search_end(&search, &none);
+    finish_divider(&divider);
     PST_TRY(status, divide_graph(session, &found, err));
     PST_TRY(status, settle_stages(session, &found, arena, cuts, err));
     if (status == PST_OK) {

@@ -173,15 +173,16 @@ static pst_status check_cluster(const struct pst_cluster *cluster, long long ten
     return PST_OK;
 }
 
-/* Groups of unlike sizes have no place in nodes of one size. */
-static pst_status check_unlike(const struct pst_cluster *cluster, struct pst_error *err)
+pst_status pst_groups_check_nodes(const struct pst_session *session, struct pst_error *err)
 {
+    const struct pst_cluster *cluster = &session->cluster;
+
     return !has_nodes(cluster)
                ? PST_OK
                : pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
-                          "stages have unlike tensor degrees, and cluster.node_size = %lld makes "
-                          "several nodes of %lld devices; give all stages one degree, or take "
-                          "one node",
+                          "stages have unlike tensor degrees, or replicas that begin at no "
+                          "multiple of theirs, and cluster.node_size = %lld makes several nodes of "
+                          "%lld devices; give all stages one degree, or take one node",
                           (long long)cluster->node_size, (long long)cluster->devices);
 }
 
@@ -255,8 +256,11 @@ pst_status pst_groups_check(const struct pst_session *session, struct pst_error 
     if (tensor == 1 || status != PST_OK) {
         return status;
     }
-    status = session->graph->degree_of != NULL ? check_unlike(cluster, err)
-                                               : check_cluster(cluster, tensor, err);
+    if (session->graph->degree_of != NULL) {
+        status = pst_groups_check_nodes(session, err);
+    } else if (!session->chooses || has_nodes(cluster)) {
+        status = check_cluster(cluster, tensor, err);
+    }
     PST_TRY(status, check_kinds(cluster, tensor, err));
     return place_error(job, status, err);
 }
@@ -273,7 +277,7 @@ static uint32_t count_groups(const struct pst_session *session, uint32_t *ret_ra
     uint32_t *group_of, n;
 
     *ret_ranks = (uint32_t)session->cluster.devices;
-    if (session->graph->degree_of == NULL) {
+    if (!session->chooses) {
         return *ret_ranks / session->graph->parts;
     }
     if (plan == NULL) {

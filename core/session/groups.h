@@ -18,6 +18,9 @@ pst_status pst_groups_split(const struct pst_job *job, const uint16_t *degree_of
 /* Can the devices and the transport of [cluster] and [run] be the groups that the session's graph
    needs? config.value, plan.mismatch; exit 2. */
 pst_status pst_groups_check(const struct pst_session *session, struct pst_error *err);
+/* Groups that are of unlike sizes, or begin anywhere, have no place in nodes of one size:
+   plan.mismatch, exit 2, where there are several nodes. */
+pst_status pst_groups_check_nodes(const struct pst_session *session, struct pst_error *err);
 /* Do parts have processors whose bits agree? Asks all processes, before anybody knows how many
    parts a stage has. plan.mismatch; exit 2. */
 pst_status pst_groups_check_processors(const struct pst_session *session, struct pst_error *err);

@@ -234,6 +234,12 @@ static pst_status use_file(struct pst_session *session, const char *plan_file,
     if (status != PST_OK) {
         return status;
     }
+    if (pst_plan_tensor(session->planned.plan) > 1 && pst_plan_idle(session->planned.plan) == 1) {
+        status = pst_groups_check_nodes(session, err);
+    }
+    if (status != PST_OK) {
+        return status;
+    }
     report = pst_alloc(1, sizeof *report);
     status = pst_session_judge(session, &session->planned, report, err);
     if (report->n_violations > 0 && err != NULL) {

@@ -27,7 +27,8 @@
          pst_topology.n_copies, .slices, pst_cluster_device.kind,                                  \
          pst_cost.compute_on, pst_stage_question.ranks, pst_figures.problem;                       \
          1.7: data.h, operator.h, pst_builder.custom, PST_NODE_PRESET,                             \
-         pst_stage_decl.tensor, pst_partition_in.tensors */
+         pst_stage_decl.tensor, pst_partition_in.tensors, .tied,                                   \
+         pst_stage_question.tensor */
 
 #if defined(__GNUC__)
 #define PST_EXPORT __attribute__((visibility("default")))

@@ -28,10 +28,15 @@ struct pst_partition_in {
     uint64_t capacity_bytes; /* of one device, for one stage; UINT64_MAX: no limit. Where not all
                                 are alike, of the smallest: `cluster` has that of each */
     /* Since 1.7: how many devices may share each operator of a stage, the usual number first, at
-       least one. If the plugin provides "ways" and there are several: devices are ranks. Else it
+       least one. If the plugin provides "ways" and there are several: ranks, as above. Else it
        is 1 alone, and a device may be a group of ranks, which the host divides operators over. */
     const uint32_t *tensors;
     uint32_t n_tensors;
+    /* Since 1.7: for each node the first of those that are in stages of its tensor degree, because
+       they share a parameter, or the job says so. n_tied: all nodes of the graph; 0 where there is
+       one degree. */
+    uint32_t n_tied;
+    const uint32_t *tied;
 };
 
 struct pst_stage_decl {
@@ -43,8 +48,8 @@ struct pst_stage_decl {
     uint32_t n_ranks;
     uint32_t microbatch_size; /* samples of one micro-batch over all replicas */
     uint32_t k;               /* of a kFkB schedule, at most its micro-batches; 1 otherwise */
-    /* Structs of 1.6 end with padding at this offset. Its bytes are undefined, so no field may stand
-       here. */
+    /* Structs of 1.6 end with padding at this offset. Its bytes are undefined, so no field may
+       stand here. */
     uint32_t unused;
     uint32_t tensor; /* since 1.7: devices that share each operator; 0, or no such field: 1 */
 };

@@ -78,7 +78,7 @@ static void sum_times(struct chain *chain, uint32_t stage, uint64_t *sums)
     }
 }
 
-static void find_reach(struct chain *chain)
+void chain_find_reach(struct chain *chain)
 {
     const struct pst_graph_view *graph = chain->in->graph;
 
@@ -118,7 +118,7 @@ static pst_status chain_init(struct chain *chain, const struct question *q,
                             .microbatch_size = size,
                             .prices = {.value_size = sizeof(struct range_price)}};
     if (q->self->config->chain) {
-        find_reach(chain);
+        chain_find_reach(chain);
     }
     CALL_TAKE(chain->prefix_ns, n_stages);
     CALL_TAKE(chain->stamps, n);
@@ -208,6 +208,13 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
         }
         return chain_by_reference(self->host, in, self->config->order, size, out);
     }
+    if (PST_HAS(in, n_tensors) && in->n_tensors > 1) {
+        if (self->config->order != 0) {
+            return pst_failf(self->host, PST_ERR_CONFIG,
+                             "order is for problem files; remove it, or set order = \"index\"");
+        }
+        return chain_by_ways(self->host, in, self->config->comm, self->config->chain, size, out);
+    }
     if (in->n_stages == 0 && in->n_devices > in->graph->n_nodes) {
         return part_too_few_nodes(self->host, in->n_devices, in->graph->n_nodes);
     }
@@ -216,7 +223,7 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
 }
 
 PART_CHAIN_PLUGIN_WORDS(
-    struct config, "chain-dp", "2.0", "mixed-devices",
+    struct config, "chain-dp", "2.0", "mixed-devices", "ways",
     .summary = "The exact min-max cut into contiguous stages, within memory.",
     .reference = "after Narayanan et al., PipeDream: Generalized Pipeline Parallelism for DNN "
                  "Training, SOSP 2019")

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "chain_dp.h"
 
-static uint64_t edge_bytes(const struct chain *chain, const struct pst_edge *edge)
+static uint64_t edge_bytes(const struct pst_edge *edge, uint32_t samples)
 {
-    return edge->batched ? edge->bytes * chain->microbatch_size : edge->bytes;
+    return edge->batched ? edge->bytes * samples : edge->bytes;
 }
 
-/* Bytes that stage [first, end) receives for one micro-batch: every source once. */
-static uint64_t incoming(struct chain *chain, uint32_t first, uint32_t end)
+uint64_t chain_incoming(struct chain *chain, uint32_t first, uint32_t end, uint32_t samples)
 {
     const struct pst_graph_view *graph = chain->in->graph;
     uint64_t sum = 0;
@@ -23,15 +22,14 @@ static uint64_t incoming(struct chain *chain, uint32_t first, uint32_t end)
 
             if (edge->from < first && chain->stamps[edge->from] != chain->stamp) {
                 chain->stamps[edge->from] = chain->stamp;
-                sum += edge_bytes(chain, edge);
+                sum += edge_bytes(edge, samples);
             }
         }
     }
     return sum;
 }
 
-/* Bytes that stage [first, end) sends for one micro-batch: every output read later, once. */
-static uint64_t outgoing(const struct chain *chain, uint32_t first, uint32_t end)
+uint64_t chain_outgoing(const struct chain *chain, uint32_t first, uint32_t end, uint32_t samples)
 {
     const struct pst_graph_view *graph = chain->in->graph;
     uint64_t sum = 0;
@@ -45,8 +43,8 @@ static uint64_t outgoing(const struct chain *chain, uint32_t first, uint32_t end
             const struct pst_edge *edge =
                 pst_graph_edge(graph, graph->out_edges[node->first_out + i]);
 
-            if (edge->to >= end && edge_bytes(chain, edge) > most) {
-                most = edge_bytes(chain, edge);
+            if (edge->to >= end && edge_bytes(edge, samples) > most) {
+                most = edge_bytes(edge, samples);
             }
         }
         sum += most;
@@ -54,47 +52,39 @@ static uint64_t outgoing(const struct chain *chain, uint32_t first, uint32_t end
     return sum;
 }
 
-/*
- * More nodes need more memory, but for two things: the input of a range may shrink when it takes in
- * the producer, and a memory optimizer may find better borders. So the input does not count here,
- * and the rest must be twice what there is before larger ranges are given up unasked.
- */
-static bool is_hopeless(struct chain *chain, uint32_t stage, uint32_t first, uint32_t end,
-                        const struct range_price *price)
+bool chain_is_hopeless(const struct range_price *price, uint64_t capacity, uint64_t input)
 {
-    uint64_t capacity = part_capacity(chain->in, stage), input;
-
-    if (price->fits || price->peak_bytes / 2 <= capacity) {
-        return false;
-    }
-    input = incoming(chain, first, end) * chain->asker.in_flight[stage];
-    return price->peak_bytes > input && (price->peak_bytes - input) / 2 > capacity;
+    return !price->fits && price->peak_bytes > input && (price->peak_bytes - input) / 2 > capacity;
 }
 
 static void add_transfers(struct chain *chain, uint32_t stage, uint32_t first, uint32_t end,
                           struct range_price *price)
 {
+    const uint32_t size = chain->microbatch_size;
+
     if (stage > 0) {
-        price->in_ns =
-            chain->cost->transfer_ns(chain->host, incoming(chain, first, end), stage - 1, stage);
+        price->in_ns = chain->cost->transfer_ns(
+            chain->host, chain_incoming(chain, first, end, size), stage - 1, stage);
     }
     if (stage + 1 < chain->n_stages) {
-        price->out_ns =
-            chain->cost->transfer_ns(chain->host, outgoing(chain, first, end), stage, stage + 1);
+        price->out_ns = chain->cost->transfer_ns(
+            chain->host, chain_outgoing(chain, first, end, size), stage, stage + 1);
     }
 }
 
-static uint64_t cost_of(const struct range_price *price, uint32_t comm)
+uint64_t chain_cost(const struct range_price *price, uint32_t comm)
 {
-    uint64_t link_ns = price->in_ns > price->out_ns ? price->in_ns : price->out_ns;
+    const uint64_t link_ns = price->in_ns > price->out_ns ? price->in_ns : price->out_ns;
+    uint64_t most_ns = price->period_ns;
 
     switch (comm) {
     case COMM_SUM:
-        return price->period_ns + 2 * (price->in_ns + price->out_ns);
+        return price->period_ns + 2 * (price->in_ns + price->out_ns) + price->sync_ns;
     case COMM_MAX:
-        return price->period_ns > link_ns ? price->period_ns : link_ns;
+        most_ns = link_ns > most_ns ? link_ns : most_ns;
+        return price->sync_ns > most_ns ? price->sync_ns : most_ns;
     default:
-        return price->period_ns;
+        return price->period_ns + price->sync_ns;
     }
 }
 
@@ -113,11 +103,15 @@ void chain_price(struct chain *chain, uint32_t stage, uint32_t first, uint32_t e
         ret_price->fits = price.fits != 0;
         ret_price->peak_bytes = price.peak_bytes;
         ret_price->period_ns = price.period_ns;
-        ret_price->hopeless = is_hopeless(chain, stage, first, end, ret_price);
+        ret_price->hopeless =
+            !price.fits &&
+            chain_is_hopeless(ret_price, part_capacity(chain->in, stage),
+                              chain_incoming(chain, first, end, chain->microbatch_size) *
+                                  chain->asker.in_flight[stage]);
         ret_price->skipped = chain->reach != NULL && chain->reach[first] >= end;
         ret_price->fits = ret_price->fits && !ret_price->skipped;
         add_transfers(chain, stage, first, end, ret_price);
         *(struct range_price *)part_map_put(&chain->prices, key) = *ret_price;
     }
-    ret_price->cost_ns = cost_of(ret_price, chain->comm);
+    ret_price->cost_ns = chain_cost(ret_price, chain->comm);
 }

@@ -125,6 +125,6 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
     return status;
 }
 
-PART_CHAIN_PLUGIN_WORDS(struct config, "greedy", "1.1", "mixed-devices",
+PART_CHAIN_PLUGIN_WORDS(struct config, "greedy", "1.1", "mixed-devices", NULL,
                         .summary = "Fills stages up to the least time that the devices allow.",
                         .reference = "none")

@@ -25,9 +25,9 @@ LAYOUT(pst_graph_view, 56, size, 0, n_nodes, 4, node_size, 8, n_edges, 12, edge_
        nodes, 24, edges, 32, in_edges, 40, out_edges, 48);
 LAYOUT(pst_cluster_device, 32, memory_bytes, 0, node, 8, speed, 16, kind, 24);
 LAYOUT(pst_cluster_view, 24, size, 0, n_devices, 4, device_size, 8, devices, 16);
-LAYOUT(pst_partition_in, 88, size, 0, graph, 8, cluster, 16, batch, 24, micro_batches, 32, degrees,
+LAYOUT(pst_partition_in, 96, size, 0, graph, 8, cluster, 16, batch, 24, micro_batches, 32, degrees,
        40, n_micro_batches, 48, n_degrees, 52, n_stages, 56, n_devices, 60, capacity_bytes, 64,
-       tensors, 72, n_tensors, 80);
+       tensors, 72, n_tensors, 80, n_tied, 84, tied, 88);
 LAYOUT(pst_stage_decl, 56, size, 0, nodes, 8, n_nodes, 16, ranks, 24, n_ranks, 32, microbatch_size,
        36, k, 40, unused, 44, tensor, 48);
 LAYOUT(pst_partition_out, 24, size, 0, impl, 8, stage, 16);
@@ -51,9 +51,9 @@ LAYOUT(pst_claimed, 32, size, 0, minimised, 4, makespan_ns, 8, span_ns, 16, lowe
 LAYOUT(pst_claim, 16, size, 0, claim, 8);
 LAYOUT(pst_schedule_out, 40, size, 0, impl, 8, emit, 16, pair, 24, part, 32);
 LAYOUT(pst_scheduler, 40, size, 0, topology, 8, device_of, 16, in_flight, 24, schedule, 32);
-LAYOUT(pst_stage_question, 64, size, 0, nodes, 8, n_nodes, 16, stage, 20, n_stages, 24,
+LAYOUT(pst_stage_question, 72, size, 0, nodes, 8, n_nodes, 16, stage, 20, n_stages, 24,
        microbatch_size, 28, n_ranks, 32, in_flight, 36, weight_versions, 40, capacity_bytes, 48,
-       ranks, 56);
+       ranks, 56, tensor, 64);
 LAYOUT(pst_ask, 40, size, 0, topology, 8, in_flight, 16, bound, 24, price, 32);
 LAYOUT(pst_figures, 64, size, 0, comm_model, 4, reference, 8, node_size, 12, weight_multiplier, 16,
        p2p_bytes_per_s, 24, allreduce_bytes_per_s, 32, saved_bytes, 40, edge_bytes, 48, problem,

@@ -136,9 +136,7 @@ static void check_stage(struct pst_check *check, uint32_t s)
     }
 }
 
-/* The parts of a replica are devices in a row, and a device is the same part in all its stages.
-   Where all replicas are of one size, they begin at multiples of it: a device's number says which
-   part it is. */
+/* The parts of a replica are devices in a row, and a device is the same part in all its stages. */
 static void check_rows(struct pst_check *check)
 {
     const struct pst_plan *plan = check->plan;
@@ -148,8 +146,7 @@ static void check_rows(struct pst_check *check)
         for (uint32_t r = 0; r < stage->n_ranks; r++) {
             const uint32_t part = r % stage->tensor, rank = stage->ranks[r];
             const uint64_t seat = (uint64_t)stage->tensor << 32 | part;
-            if (rank != stage->ranks[r - part] + part || (met[rank] != 0 && met[rank] != seat) ||
-                (check->graph->degree_of == NULL && rank % stage->tensor != part)) {
+            if (rank != stage->ranks[r - part] + part || (met[rank] != 0 && met[rank] != seat)) {
                 pst_check_add(check, "FORM1", rank, PST_NONE,
                               "it is part %u of %u of stage %u; the parts of a replica are devices "
                               "in a row, and the same ones in all their stages",

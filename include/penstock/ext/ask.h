@@ -21,9 +21,14 @@ struct pst_stage_question {
     uint32_t microbatch_size, n_ranks; /* samples over all replicas, <= the batch; replicas */
     uint32_t in_flight, weight_versions;
     uint64_t capacity_bytes;
-    /* Since 1.6: n_ranks of them, as in struct pst_stage_decl, where the stage would be. NULL: on
-       devices as slow as any. */
+    /* Since 1.6: those of struct pst_stage_decl, n_ranks times the tensor degree, where the stage
+       would be. NULL: on devices as slow as any. */
     const uint32_t *ranks;
+    /* Since 1.7: devices that share each operator, one of pst_partition_in.tensors; 0, or no such
+       field: 1. Bytes are those of each of them. Where the model cannot be shared by so many,
+       price() says that nothing fits, and bound() UINT64_MAX of everything; of the usual number
+       both fail. */
+    uint32_t tensor;
 };
 
 struct pst_ask {

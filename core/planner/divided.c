@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Questions about stages whose operators are shared: a planner of its own answers those of a
+ * degree, for the graph of a part, where a device is a group of ranks. It is made for the first of
+ * them. It divides the whole model, so at the borders of a stage it sees the layouts that tensors
+ * would have if its neighbours had the degree, too.
+ */
+#include "base/log.h"
+#include "base/memory.h"
+#include "planner/state.h"
+
+/* The partitioner has other degrees to choose from, but for the usual one. */
+static bool can_forgo(const struct pst_planner *planner, const struct pst_divided *divided)
+{
+    return divided->tensor != planner->in.tensors[0] &&
+           (divided->status == PST_ERR_CONFIG || divided->status == PST_ERR_UNSUPPORTED);
+}
+
+static struct pst_divided *make_divided(struct pst_planner *planner, uint32_t tensor)
+{
+    struct pst_divided *divided = pst_alloc(1, sizeof *divided);
+    const struct pst_search *whole = planner->in.search;
+    struct pst_search search = *whole;
+
+    *divided = (struct pst_divided){.next = planner->divided, .tensor = tensor};
+    planner->divided = divided;
+    divided->status = whole->divide(whole->divider, tensor, &search, &divided->why);
+    PST_TRY(divided->status, planner->in.open(&divided->planner, &search, &divided->why));
+    divided->planner.in.search = NULL; /* it is asked about no other degree */
+    if (can_forgo(planner, divided)) {
+        pst_log(PST_LOG_WARN, "plan", "no stage gets tensor degree %u: %s", tensor,
+                divided->why.message);
+    }
+    return divided;
+}
+
+/* *ret_part NULL: there is none. */
+static pst_status find_planner(struct pst_planner *planner, uint32_t tensor,
+                               struct pst_planner **ret_part)
+{
+    struct pst_divided *divided = planner->divided;
+
+    while (divided != NULL && divided->tensor != tensor) {
+        divided = divided->next;
+    }
+    divided = divided == NULL ? make_divided(planner, tensor) : divided;
+    *ret_part = divided->status == PST_OK ? &divided->planner : NULL;
+    if (divided->status == PST_OK || can_forgo(planner, divided)) {
+        return PST_OK;
+    }
+    planner->pending = divided->why;
+    return divided->status;
+}
+
+/* The operators of a part that serve those of the stage. */
+static void map_nodes(const struct pst_graph *graph, struct pst_stage_question *question,
+                      struct pst_arena *arena)
+{
+    bool *is_asked = pst_arena_array(arena, pst_graph_model(graph)->n_ops, sizeof *is_asked);
+    uint32_t *nodes = pst_arena_array(arena, graph->n_ops, sizeof *nodes);
+
+    for (uint32_t i = 0; i < question->n_nodes; i++) {
+        is_asked[question->nodes[i]] = true;
+    }
+    question->nodes = nodes;
+    question->n_nodes = 0;
+    for (uint32_t o = 0; o < graph->n_ops; o++) {
+        if (is_asked[graph->op_of[o]]) {
+            nodes[question->n_nodes++] = o;
+        }
+    }
+}
+
+pst_status pst_divided_find(struct pst_planner *planner, struct pst_stage_question *question,
+                            struct pst_arena *arena, struct pst_planner **ret_who)
+{
+    pst_status status = PST_OK;
+
+    *ret_who = planner;
+    if (question->tensor > 1) {
+        status = find_planner(planner, question->tensor, ret_who);
+    }
+    if (status == PST_OK && *ret_who != NULL && *ret_who != planner) {
+        map_nodes((*ret_who)->in.graph, question, arena);
+    }
+    return status;
+}
