@@ -274,3 +274,103 @@ TEST(test_ties_of_ties)
     pst_graph_tie_degrees(&graph, false, tied);
     assert_memory_equal(tied, expected, sizeof tied);
 }
+
+/* --- answers that a graph can be divided by ----------------------------------------------------*/
+
+static const char *const models[] = {
+    "use = \"gpt\"\nlayers = 3\ndim = 192\nheads = 4\nvocab = 256\ncontext = 32\n",
+    "use = \"llama\"\nlayers = 3\ndim = 192\nheads = 4\nkv_heads = 2\nff = 384\ncontext = 32\n",
+    "use = \"t5\"\nlayers = 2\ndim = 192\nheads = 4\ncontext = 32\n",
+    "use = \"mmt\"\nbranches = 2\nlayers = 1\ndim = 192\nheads = 4\ncontext = 32\n"};
+
+/* Where tokens are divided, too, by degrees that divide their number: of others a stage may have
+   none, which only dividing the graph tells. */
+static void draw_job(char *toml, size_t size, uint32_t round)
+{
+    const bool sequence = round % 13 % 2 != 0;
+    static const char *const lists[] = {"[1, 2]", "[1, 2, 4]", "[2, 1, 4]", "[1, 2, 3, 6]"};
+
+    snprintf(toml, size,
+             "[model]\n%s[data]\nkind = \"synthetic\"\n[train]\nbatch = %u\nmicrobatch = 2\n"
+             "degrees = [1, 2]\n[cluster]\ndevices = %u\nflops = 80e9\nlink_bandwidth = %g\n"
+             "[parallel]\ntensor = %s\nsequence = %s\n[partitioner]\nuse = \"chain-dp\"\n"
+             "[scheduler]\nuse = \"1f1b\"\n[[memopt]]\nuse = \"none\"\n",
+             models[round % 4], 2U << round % 5, round % 3 == 0 ? 6 : 12,
+             1e8 * (double)(1U << round % 7), lists[round % 11 % (sequence ? 3 : 4)],
+             sequence ? "true" : "false");
+}
+
+/* A graph for each degree. */
+struct parts {
+    char toml[2048];
+    struct job_rig rigs[8];
+};
+
+static pst_status divide_anew(void *divider, uint32_t tensor, struct pst_search *ret_search,
+                              struct pst_error *err)
+{
+    struct parts *parts = divider;
+    struct job_rig *rig = &parts->rigs[tensor];
+    const struct pst_division how = {.parts = tensor};
+    pst_status status = job_rig_init(rig, parts->toml);
+
+    PST_TRY(status, pst_graph_split(rig->graph, &how, &rig->graph, err));
+    rig->cost.graph = rig->graph;
+    rig->cluster.devices /= tensor;
+    ret_search->graph = rig->graph;
+    ret_search->cluster = &rig->cluster;
+    ret_search->cost = &rig->cost;
+    return status;
+}
+
+/* Returns true if stages have unlike degrees. The graph divided by all of them can be had. */
+static bool divides(struct job_rig *rig, const struct pst_cuts *cuts)
+{
+    uint16_t degree_of[256] = {0};
+    struct pst_division how = {.degree_of = degree_of, .sequence = rig->job.parallel.sequence};
+    bool unlike = false;
+
+    for (uint32_t s = 0; s < cuts->n_stages; s++) {
+        for (uint32_t i = 0; i < cuts->stages[s].n_nodes; i++) {
+            degree_of[cuts->stages[s].nodes[i]] = (uint16_t)cuts->stages[s].tensor;
+        }
+        unlike = unlike || cuts->stages[s].tensor != cuts->stages[0].tensor;
+    }
+    if (unlike) {
+        assert_ok(pst_graph_split(rig->graph, &how, &rig->graph, &rig->err), &rig->err);
+    }
+    return unlike;
+}
+
+TEST(test_answers_can_be_divided)
+{
+    enum { ROUNDS = 70 };
+    uint32_t unlike = 0;
+
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        static struct parts parts;
+        FINISHED_BY(job_rig_finish) struct job_rig rig;
+        struct pst_planned none = {.plan = NULL};
+        struct pst_arena arena = {0};
+        struct pst_search search;
+        struct pst_cuts cuts;
+
+        memset(&parts, 0, sizeof parts);
+        draw_job(parts.toml, sizeof parts.toml, round);
+        assert_ok(job_rig_init(&rig, parts.toml), &rig.err);
+        assert_true(rig.graph->n_ops <= 256);
+        pst_search_begin(&rig.job, rig.graph, &rig.cluster, &rig.cost, NULL, NULL, &search);
+        search.ways = true;
+        search.divide = divide_anew;
+        search.divider = &parts;
+        assert_ok(pst_search_cut(&search, &arena, &cuts, &rig.err), &rig.err);
+        pst_search_end(&search, &none);
+        unlike += divides(&rig, &cuts);
+        pst_arena_finish(&arena);
+        for (uint32_t t = 0; t < 8; t++) {
+            job_rig_finish(&parts.rigs[t]);
+        }
+    }
+    print_message("%u of %u with unlike degrees\n", unlike, ROUNDS);
+    assert_true(unlike > 10);
+}
