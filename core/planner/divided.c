@@ -3,10 +3,14 @@
  * Questions about stages whose operators are shared: a planner of its own answers those of a
  * degree, for the graph of a part, where a device is a group of ranks. It is made for the first of
  * them. It divides the whole model, so at the borders of a stage it sees the layouts that tensors
- * would have if its neighbours had the degree, too.
+ * would have if its neighbours had the degree, too; conversions to whole tensors are added there.
  */
+#include <stdlib.h>
+
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/saturate.h"
+#include "graph/split.h"
 #include "planner/state.h"
 
 /* The partitioner has other degrees to choose from, but for the usual one. */
@@ -84,4 +88,82 @@ pst_status pst_divided_find(struct pst_planner *planner, struct pst_stage_questi
         map_nodes((*ret_who)->in.graph, question, arena);
     }
     return status;
+}
+
+/* --- borders of a stage ------------------------------------------------------------------------*/
+
+static bool has_split(const struct pst_graph *graph, const struct pst_stage_question *question)
+{
+    bool is_split = false;
+
+    for (uint32_t i = 0; i < question->n_nodes && !is_split; i++) {
+        const struct pst_op *op = &graph->ops[question->nodes[i]];
+
+        for (uint32_t k = 0; k < op->n_param; k++) {
+            is_split |= op->param[k] != PST_NONE && pst_is_split(&graph->params[op->param[k]]);
+        }
+    }
+    return is_split;
+}
+
+/* Bytes of the whole result of an operator whose parts have some of it each; else 0. */
+static uint64_t split_bytes(const struct pst_graph *graph, uint32_t op, uint64_t samples)
+{
+    const struct pst_graph *whole = pst_graph_model(graph);
+    const struct pst_tensor *all = &whole->tensors[whole->ops[graph->op_of[op]].out[0]];
+
+    return graph->tensors[graph->ops[op].out[0]].elems < all->elems ? pst_tensor_bytes(all, samples)
+                                                                    : 0;
+}
+
+static bool is_read_outside(const struct pst_tensor *tensor, const bool *is_inside)
+{
+    uint32_t i = 0;
+
+    while (i < tensor->n_consumers && is_inside[tensor->consumers[i]]) {
+        i++;
+    }
+    return i < tensor->n_consumers;
+}
+
+/* What a stage of another degree reads is put together forward; of what it makes the gradient is
+   put together backward. */
+static uint64_t border_ns(const struct pst_planner *part, const struct pst_stage_question *question)
+{
+    const struct pst_graph *graph = part->in.graph;
+    const uint64_t samples = question->microbatch_size / question->n_ranks;
+    bool *is_inside = pst_alloc(graph->n_ops, sizeof *is_inside);
+    uint64_t ns = 0;
+
+    for (uint32_t i = 0; i < question->n_nodes; i++) {
+        is_inside[question->nodes[i]] = true;
+    }
+    for (uint32_t o = 0; o < graph->n_ops; o++) {
+        const struct pst_tensor *result = &graph->tensors[graph->ops[o].out[0]];
+        const uint64_t bytes = split_bytes(graph, o, samples);
+        bool is_read_inside = false;
+
+        for (uint32_t i = 0; i < result->n_consumers; i++) {
+            is_read_inside |= is_inside[result->consumers[i]];
+        }
+        if (bytes > 0 && (is_inside[o] ? is_read_outside(result, is_inside) : is_read_inside)) {
+            ns = pst_sat_add(ns, pst_cost_ring_ns(part->in.cost,
+                                                  (struct pst_meet_bytes){.copied = bytes},
+                                                  question->tensor, false));
+        }
+    }
+    free(is_inside);
+    return ns;
+}
+
+void pst_divided_border(const struct pst_planner *part, const struct pst_stage_question *question,
+                        struct pst_stage_price *io_price)
+{
+    const struct pst_graph *graph = part->in.graph;
+
+    if (question->tensor == 1 || !pst_ways_mix(graph->ways) || graph->n_by_name > 0) {
+        return; /* its neighbours have its degree */
+    }
+    io_price->fits = io_price->fits && has_split(graph, question);
+    io_price->period_ns = pst_sat_add(io_price->period_ns, border_ns(part, question));
 }

@@ -310,6 +310,7 @@ static pst_status ask_price(const struct pst_host *host, const struct pst_stage_
         ret_price->period_ns = ret_price->peak_bytes = UINT64_MAX;
     } else if (status == PST_OK) {
         status = hand_on(planner, who, who->answers->price(who, &question, ret_price));
+        pst_divided_border(who, &question, ret_price);
     }
     pst_arena_finish(&arena);
     return status;

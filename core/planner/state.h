@@ -317,6 +317,10 @@ pst_status pst_planned_lay_out(struct pst_planner *planner, struct pst_planned *
    model cannot have so many parts. Of the usual number that is an error, in planner->pending. */
 pst_status pst_divided_find(struct pst_planner *planner, struct pst_stage_question *question,
                             struct pst_arena *arena, struct pst_planner **ret_who);
+/* The price of a stage whose neighbours may have other degrees: with what its borders add, and only
+   if one of its operators has a part of its parameters, as pst_graph_split demands. */
+void pst_divided_border(const struct pst_planner *part, const struct pst_stage_question *question,
+                        struct pst_stage_price *io_price);
 
 /* planner.c: the strategies, and what they are asked about; pst_planner_finish in any case. */
 pst_status pst_planner_open(struct pst_planner *planner, const struct pst_search *search,

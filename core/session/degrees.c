@@ -189,11 +189,14 @@ static pst_status divide_evenly(struct pst_session *part, uint32_t tensor, struc
     for (uint32_t v = 0; v < part->graph->n_ops; v++) {
         degree_of[v] = (uint16_t)tensor;
     }
-    status = part->n_groups == 0
-                 ? pst_fail(err, PST_ERR_CONFIG, "config.value",
-                            "parallel.tensor = %u needs as many devices, and there are %lld",
-                            tensor, (long long)part->cluster.devices)
-                 : pst_session_divide(part, degree_of, err);
+    if (part->n_groups == 0) {
+        pst_fail(err, PST_ERR_CONFIG, "config.value",
+                 "parallel.tensor = %u needs as many devices, and there are %lld", tensor,
+                 (long long)part->cluster.devices);
+        status = pst_config_place(part->job->config, "parallel", "tensor", PST_ERR_CONFIG, err);
+    } else {
+        status = pst_session_divide(part, degree_of, err);
+    }
     free(degree_of);
     return status;
 }

@@ -27,7 +27,7 @@ struct pst_stage_question {
     /* Since 1.7: devices that share each operator, one of pst_partition_in.tensors; 0, or no such
        field: 1. Bytes are those of each of them. Where the model cannot be shared by so many,
        price() says that nothing fits, and bound() UINT64_MAX of everything; of the usual number
-       both fail. */
+       both fail. A stage none of whose parameters would be shared fits at no degree but 1. */
     uint32_t tensor;
 };
 
