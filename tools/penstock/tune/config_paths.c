@@ -4,6 +4,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/json.h"
 #include "base/memory.h"
@@ -28,16 +29,25 @@ static const char *separators_of(const char *key)
     return NULL;
 }
 
-static json_t *move_paths(const char *paths, const char *separators, const char *folder)
+struct place {
+    const char *folder;
+    bool if_there; /* a path that is not there stays as it is */
+};
+
+static json_t *move_paths(const char *paths, const char *separators, const struct place *place)
 {
     char *text = pst_strdup("");
     json_t *value;
 
     while (*paths != '\0') {
         const size_t n = strcspn(paths, separators), with = n + (paths[n] != '\0');
-        char *longer = pst_printf("%s%s%s%.*s", text, n > 0 && paths[0] != '/' ? folder : "",
-                                  n > 0 && paths[0] != '/' ? "/" : "", (int)with, paths);
+        char *moved = pst_printf("%s/%.*s", place->folder, (int)n, paths);
+        const bool moves =
+            n > 0 && paths[0] != '/' && (!place->if_there || access(moved, F_OK) == 0);
+        char *longer = pst_printf("%s%s%s%.*s", text, moves ? place->folder : "", moves ? "/" : "",
+                                  (int)with, paths);
 
+        free(moved);
         free(text);
         text = longer;
         paths += with;
@@ -54,7 +64,7 @@ static void set_made(int failed)
     }
 }
 
-static void move_all(json_t *node, const char *folder)
+static void move_all(json_t *node, const struct place *place)
 {
     const char *key;
     json_t *value;
@@ -64,9 +74,9 @@ static void move_all(json_t *node, const char *folder)
     {
         /* operators of the model; others may be ids of plugins */
         if (json_is_string(value) && pst_text_ends(json_string_value(value), ".so")) {
-            set_made(json_array_set_new(node, i, move_paths(json_string_value(value), "", folder)));
+            set_made(json_array_set_new(node, i, move_paths(json_string_value(value), "", place)));
         }
-        move_all(value, folder);
+        move_all(value, place);
     }
     json_object_foreach(node, key, value)
     {
@@ -74,19 +84,20 @@ static void move_all(json_t *node, const char *folder)
 
         if (json_is_string(value) && separators != NULL && json_string_length(value) > 0) {
             set_made(json_object_set_new(node, key,
-                                         move_paths(json_string_value(value), separators, folder)));
+                                         move_paths(json_string_value(value), separators, place)));
         } else {
-            move_all(value, folder);
+            move_all(value, place);
         }
     }
 }
 
-char *pst_config_paths_move(const char *config_json, const char *folder)
+char *pst_config_paths_move(const char *config_json, const char *folder, bool if_there)
 {
+    const struct place place = {folder, if_there};
     json_t *config = pst_json_made(json_loads(config_json, 0, NULL));
     char *text;
 
-    move_all(config, folder);
+    move_all(config, &place);
     text = pst_json_text(config);
     json_decref(config);
     return text;

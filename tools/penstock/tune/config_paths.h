@@ -5,7 +5,10 @@
 #ifndef PST_TUNE_CONFIG_PATHS_H
 #define PST_TUNE_CONFIG_PATHS_H
 
-/* The config with absolute paths, those that are meant from that folder. free() it. */
-char *pst_config_paths_move(const char *config_json, const char *folder);
+#include <stdbool.h>
+
+/* The config with absolute paths, those that are meant from that folder; if_there: only of files
+   that are there. free() it. */
+char *pst_config_paths_move(const char *config_json, const char *folder, bool if_there);
 
 #endif
