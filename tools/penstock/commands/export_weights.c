@@ -35,10 +35,10 @@ static void open_job(struct pst_cli *cli, const char *path, struct pst_cli_job *
         pst_cli_must(cli, pst_fail_at(&cli->err, PST_ERR_IO, "input.path", path, 0, 0,
                                       "there is no checkpoint"));
     }
-    text =
-        checkpoint->manifest.folder == NULL
-            ? pst_strdup(checkpoint->manifest.config)
-            : pst_config_paths_move(checkpoint->manifest.config, checkpoint->manifest.folder, true);
+    text = checkpoint->manifest.folder == NULL
+               ? pst_strdup(checkpoint->manifest.config)
+               : pst_config_paths_move(checkpoint->manifest.config, checkpoint->manifest.folder,
+                                       PST_PATHS_THERE);
     pst_cli_must(cli, pst_config_from_json(text, &ret_job->config, &cli->err));
     free(text);
     pst_cli_must(cli, pst_job_read(ret_job->config, &ret_job->job, &cli->err));

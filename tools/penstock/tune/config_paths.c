@@ -31,8 +31,20 @@ static const char *separators_of(const char *key)
 
 struct place {
     const char *folder;
-    bool if_there; /* a path that is not there stays as it is */
+    enum pst_paths which;
 };
+
+static bool is_moved(const struct place *place, const char *path, size_t n)
+{
+    char *moved = pst_printf("%s/%.*s", place->folder, (int)n, path), *here = pst_strndup(path, n);
+    const bool is = n > 0 && path[0] != '/' &&
+                    (place->which == PST_PATHS_ALL || access(moved, F_OK) == 0) &&
+                    (place->which != PST_PATHS_ONLY_THERE || access(here, F_OK) != 0);
+
+    free(moved);
+    free(here);
+    return is;
+}
 
 static json_t *move_paths(const char *paths, const char *separators, const struct place *place)
 {
@@ -41,13 +53,10 @@ static json_t *move_paths(const char *paths, const char *separators, const struc
 
     while (*paths != '\0') {
         const size_t n = strcspn(paths, separators), with = n + (paths[n] != '\0');
-        char *moved = pst_printf("%s/%.*s", place->folder, (int)n, paths);
-        const bool moves =
-            n > 0 && paths[0] != '/' && (!place->if_there || access(moved, F_OK) == 0);
+        const bool moves = is_moved(place, paths, n);
         char *longer = pst_printf("%s%s%s%.*s", text, moves ? place->folder : "", moves ? "/" : "",
                                   (int)with, paths);
 
-        free(moved);
         free(text);
         text = longer;
         paths += with;
@@ -91,12 +100,15 @@ static void move_all(json_t *node, const struct place *place)
     }
 }
 
-char *pst_config_paths_move(const char *config_json, const char *folder, bool if_there)
+char *pst_config_paths_move(const char *config_json, const char *folder, enum pst_paths which)
 {
-    const struct place place = {folder, if_there};
-    json_t *config = pst_json_made(json_loads(config_json, 0, NULL));
+    const struct place place = {folder, which};
+    json_t *config = json_loads(config_json, 0, NULL);
     char *text;
 
+    if (config == NULL) {
+        return pst_strdup(config_json);
+    }
     move_all(config, &place);
     text = pst_json_text(config);
     json_decref(config);
