@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/number.h"
 #include "base/text.h"
 #include "base/util.h"
@@ -465,6 +466,20 @@ static bool read_number(const struct pst_config_node *node, double *ret_number)
 /* False when a node is of the wrong kind for that type; why then holds the rest of a sentence that
    starts with the key: "must be an integer, not a string". A list of integers is read as a string,
    "1,2", which then has its place in `why`. */
+/* Nothing moves so few bytes per second: the unit is missing, as in link_bandwidth = 16. */
+static void warn_of_unit(const struct pst_param *row, const struct pst_config_node *node,
+                         uint64_t units)
+{
+    char text[128];
+
+    if (row->type == PST_PARAM_RATE && units > 0 && units < 1024 &&
+        (node->kind != PST_CONFIG_STRING || strpbrk(node->value.string, "Bb") == NULL)) {
+        snprintf(text, sizeof text, "%.40s is %llu bytes per second; is \"%llu GB/s\" meant?",
+                 row->key, (unsigned long long)units, (unsigned long long)units);
+        pst_log_once(PST_LOG_WARN, "config", text);
+    }
+}
+
 static bool read_value(const struct pst_param *row, const struct pst_config_node *node,
                        struct value *ret_value, char why[512])
 {
@@ -501,6 +516,7 @@ static bool read_value(const struct pst_param *row, const struct pst_config_node
         if (!read_units(row->type, node, &value.as.units, why)) {
             return false;
         }
+        warn_of_unit(row, node, value.as.units);
     }
     if (!ok) {
         snprintf(why, 512, "must be %s, not %s", types[row->type].name, kind_name(node->kind));

@@ -127,6 +127,21 @@ static const struct format *find_format(struct pst_cli *cli, const char *name)
     return &formats[pst_cli_choose(cli, "format", name, names)];
 }
 
+/* A figure in the name of another format would be opened as that. */
+static void check_ending(struct pst_cli *cli, const struct request *request,
+                         const struct format *format)
+{
+    const char *dot = strrchr(request->file, '.');
+
+    for (size_t i = 0; dot != NULL && format->write != NULL && i < N_FORMATS; i++) {
+        if (formats[i].write == write_figure && strcmp(dot + 1, formats[i].name) == 0 &&
+            format != &formats[i]) {
+            pst_cli_usage(cli, "%s is not a format of \"%s\", which ends in %s; did you mean %s?",
+                          format->name, request->file, dot, formats[i].name);
+        }
+    }
+}
+
 static const struct format *read_request(struct pst_cli *cli, struct request *request)
 {
     const struct format *format = find_format(cli, cli->arguments[0]);
@@ -151,6 +166,7 @@ static const struct format *read_request(struct pst_cli *cli, struct request *re
     if (request->file == NULL) {
         pst_cli_usage(cli, "-o %s is missing", format->write == NULL ? "FOLDER" : "FILE");
     }
+    check_ending(cli, request, format);
     return format;
 }
 

@@ -8,7 +8,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 #include "base/log.h"
 #include "base/memory.h"
@@ -24,16 +23,6 @@
 
 #define SHARD_BYTES 5000000000u /* as the hub's files have at most */
 
-/* The config, with paths from the folder of the run; from the current one if that is gone. */
-static char *move_config(const struct pst_manifest *manifest)
-{
-    struct stat info;
-
-    return manifest->folder != NULL && stat(manifest->folder, &info) == 0 && S_ISDIR(info.st_mode)
-               ? pst_config_paths_move(manifest->config, manifest->folder)
-               : pst_strdup(manifest->config);
-}
-
 /* The job that the checkpoint was trained with. */
 static void open_job(struct pst_cli *cli, const char *path, struct pst_cli_job *ret_job)
 {
@@ -46,7 +35,10 @@ static void open_job(struct pst_cli *cli, const char *path, struct pst_cli_job *
         pst_cli_must(cli, pst_fail_at(&cli->err, PST_ERR_IO, "input.path", path, 0, 0,
                                       "there is no checkpoint"));
     }
-    text = move_config(&checkpoint->manifest);
+    text = checkpoint->manifest.folder == NULL
+               ? pst_strdup(checkpoint->manifest.config)
+               : pst_config_paths_move(checkpoint->manifest.config, checkpoint->manifest.folder,
+                                       PST_PATHS_THERE);
     pst_cli_must(cli, pst_config_from_json(text, &ret_job->config, &cli->err));
     free(text);
     pst_cli_must(cli, pst_job_read(ret_job->config, &ret_job->job, &cli->err));

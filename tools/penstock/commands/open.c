@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/link.h"
 #include "base/memory.h"
 #include "base/signals.h"
 #include "base/text.h"
@@ -15,6 +16,7 @@
 #include "reports/plan_report.h"
 #include "session/session.h"
 #include "tune/advise.h"
+#include "tune/config_paths.h"
 
 bool pst_cli_is_plan_file(const char *path)
 {
@@ -61,10 +63,13 @@ void pst_cli_job_open(struct pst_cli *cli, const char *path, struct pst_cli_job 
 void pst_cli_job_embedded(struct pst_cli *cli, const char *file, struct pst_cli_job *ret_job)
 {
     struct pst_config *config = NULL;
-    char *text = NULL;
+    char *text = NULL, *folder = pst_link_folder(file), *moved;
 
     pst_cli_must(cli, pst_plan_read_config(file, &text, &cli->err));
-    pst_cli_must(cli, pst_config_from_json(text, &config, &cli->err));
+    moved = pst_config_paths_move(text, folder, PST_PATHS_ONLY_THERE);
+    pst_cli_must(cli, pst_config_from_json(moved, &config, &cli->err));
+    free(moved);
+    free(folder);
     free(text);
     open_job(cli, config, ret_job);
 }

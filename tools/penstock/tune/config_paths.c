@@ -4,6 +4,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/json.h"
 #include "base/memory.h"
@@ -28,15 +29,33 @@ static const char *separators_of(const char *key)
     return NULL;
 }
 
-static json_t *move_paths(const char *paths, const char *separators, const char *folder)
+struct place {
+    const char *folder;
+    enum pst_paths which;
+};
+
+static bool is_moved(const struct place *place, const char *path, size_t n)
+{
+    char *moved = pst_printf("%s/%.*s", place->folder, (int)n, path), *here = pst_strndup(path, n);
+    const bool is = n > 0 && path[0] != '/' &&
+                    (place->which == PST_PATHS_ALL || access(moved, F_OK) == 0) &&
+                    (place->which != PST_PATHS_ONLY_THERE || access(here, F_OK) != 0);
+
+    free(moved);
+    free(here);
+    return is;
+}
+
+static json_t *move_paths(const char *paths, const char *separators, const struct place *place)
 {
     char *text = pst_strdup("");
     json_t *value;
 
     while (*paths != '\0') {
         const size_t n = strcspn(paths, separators), with = n + (paths[n] != '\0');
-        char *longer = pst_printf("%s%s%s%.*s", text, n > 0 && paths[0] != '/' ? folder : "",
-                                  n > 0 && paths[0] != '/' ? "/" : "", (int)with, paths);
+        const bool moves = is_moved(place, paths, n);
+        char *longer = pst_printf("%s%s%s%.*s", text, moves ? place->folder : "", moves ? "/" : "",
+                                  (int)with, paths);
 
         free(text);
         text = longer;
@@ -54,7 +73,7 @@ static void set_made(int failed)
     }
 }
 
-static void move_all(json_t *node, const char *folder)
+static void move_all(json_t *node, const struct place *place)
 {
     const char *key;
     json_t *value;
@@ -64,9 +83,9 @@ static void move_all(json_t *node, const char *folder)
     {
         /* operators of the model; others may be ids of plugins */
         if (json_is_string(value) && pst_text_ends(json_string_value(value), ".so")) {
-            set_made(json_array_set_new(node, i, move_paths(json_string_value(value), "", folder)));
+            set_made(json_array_set_new(node, i, move_paths(json_string_value(value), "", place)));
         }
-        move_all(value, folder);
+        move_all(value, place);
     }
     json_object_foreach(node, key, value)
     {
@@ -74,19 +93,23 @@ static void move_all(json_t *node, const char *folder)
 
         if (json_is_string(value) && separators != NULL && json_string_length(value) > 0) {
             set_made(json_object_set_new(node, key,
-                                         move_paths(json_string_value(value), separators, folder)));
+                                         move_paths(json_string_value(value), separators, place)));
         } else {
-            move_all(value, folder);
+            move_all(value, place);
         }
     }
 }
 
-char *pst_config_paths_move(const char *config_json, const char *folder)
+char *pst_config_paths_move(const char *config_json, const char *folder, enum pst_paths which)
 {
-    json_t *config = pst_json_made(json_loads(config_json, 0, NULL));
+    const struct place place = {folder, which};
+    json_t *config = json_loads(config_json, 0, NULL);
     char *text;
 
-    move_all(config, folder);
+    if (config == NULL) {
+        return pst_strdup(config_json);
+    }
+    move_all(config, &place);
     text = pst_json_text(config);
     json_decref(config);
     return text;

@@ -5,7 +5,11 @@
 #ifndef PST_TUNE_CONFIG_PATHS_H
 #define PST_TUNE_CONFIG_PATHS_H
 
-/* The config with absolute paths, those that are meant from that folder. free() it. */
-char *pst_config_paths_move(const char *config_json, const char *folder);
+/* Which relative paths: all, those of files that are there, or those of these that are not in the
+   current folder as well. */
+enum pst_paths { PST_PATHS_ALL, PST_PATHS_THERE, PST_PATHS_ONLY_THERE };
+
+/* The config with these paths in that folder; as it is if it is no JSON. free() it. */
+char *pst_config_paths_move(const char *config_json, const char *folder, enum pst_paths which);
 
 #endif

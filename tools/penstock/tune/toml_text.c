@@ -101,7 +101,8 @@ char *pst_toml_of_config(const char *config_json, const char *file, const char *
 {
     char folder[4096], *text = NULL;
     const bool moves = strchr(file, '/') != NULL && getcwd(folder, sizeof folder) != NULL;
-    char *moved = moves ? pst_config_paths_move(config_json, folder) : pst_strdup(config_json);
+    char *moved =
+        moves ? pst_config_paths_move(config_json, folder, PST_PATHS_ALL) : pst_strdup(config_json);
     json_t *config = pst_json_made(json_loads(moved, 0, NULL)), *run;
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
