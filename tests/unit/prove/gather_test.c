@@ -185,6 +185,7 @@ static void check_parts(const char *model, const char *settings, bool sequence, 
 {
     FINISHED_BY(rig_close) struct rig rig;
     open_parts(&rig, model, settings, 2, sequence, seed_or(37));
+    n_plans = rig_share(n_plans);
     for (uint32_t i = 0; i < n_plans; i++) {
         struct rig_shape shape = draw_shape(&rig);
         char name[32];

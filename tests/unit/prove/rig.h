@@ -97,6 +97,14 @@ static inline void rig_close(struct rig *rig)
     pst_graph_destroy(rig->graph);
 }
 
+/* PENSTOCK_RIG_SHARE=n: of random plans an n-th, for tools that look for other faults than rules
+ * do. */
+static inline uint32_t rig_share(uint32_t n_plans)
+{
+    const char *share = getenv("PENSTOCK_RIG_SHARE");
+    return share != NULL ? 1 + n_plans / (uint32_t)strtoul(share, NULL, 10) : n_plans;
+}
+
 /* Random plans of a model: `check` makes and checks each. PENSTOCK_SEED: another seed. */
 static inline void rig_each(const char *model, const char *settings, uint32_t dtype, uint64_t seed,
                             uint32_t n_plans,
@@ -111,6 +119,7 @@ static inline void rig_each(const char *model, const char *settings, uint32_t dt
         rig.cost.graph = rig.graph;
     }
     print_message("%s: seed %llu\n", model, (unsigned long long)rig.seed);
+    n_plans = rig_share(n_plans);
     for (uint32_t i = 0; i < n_plans; i++) {
         char name[32];
         snprintf(name, sizeof name, "plan %u", i);

@@ -204,6 +204,7 @@ TEST(tied_llama)
 
 static void check_all(struct rig *rig, uint32_t n)
 {
+    n = rig_share(n);
     for (uint32_t i = 0; i < n; i++) {
         struct rig_shape shape = draw_shape(rig);
         char name[32];
