@@ -114,8 +114,7 @@ static inline uint32_t pst_division_degree(const struct pst_division *how, uint3
     return how->degree_of != NULL ? how->degree_of[op] : how->parts;
 }
 
-/* The same division, in which equal degrees are one number, and `parts` is the largest of others.
- */
+/* Returns the division in which equal degrees are one number; of others `parts` is the largest. */
 struct pst_division pst_division_plain(const struct pst_graph *whole,
                                        const struct pst_division *how);
 

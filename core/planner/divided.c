@@ -126,7 +126,7 @@ static bool is_read_outside(const struct pst_tensor *tensor, const bool *is_insi
     return i < tensor->n_consumers;
 }
 
-/* What a stage of another degree reads is put together forward; of what it makes the gradient is
+/* Parts put together forward what a stage of another degree reads; of what it makes the gradient is
    put together backward. */
 static uint64_t border_ns(const struct pst_planner *part, const struct pst_stage_question *question)
 {

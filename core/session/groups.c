@@ -277,11 +277,8 @@ static uint32_t count_groups(const struct pst_session *session, uint32_t *ret_ra
     uint32_t *group_of, n;
 
     *ret_ranks = (uint32_t)session->cluster.devices;
-    if (!session->chooses) {
-        return *ret_ranks / session->graph->parts;
-    }
     if (plan == NULL) {
-        return session->n_groups;
+        return session->chooses ? session->n_groups : *ret_ranks / session->graph->parts;
     }
     *ret_ranks = plan->n_devices;
     group_of = pst_alloc(plan->n_devices, sizeof *group_of);

@@ -50,8 +50,8 @@ TEST(parts_in_a_row)
     expect_refused(&rig, "of 2 of stage 0; the parts of a replica are devices in a row");
     set_ranks(&rig, 0, 0, 2);
     expect_refused(&rig, "it is part 1 of 2 of stage 0");
-    set_ranks(&rig, 0, 1, 2); /* all replicas begin at even numbers */
-    expect_refused(&rig, "it is part 0 of 2 of stage 0");
+    set_ranks(&rig, 0, 1, 2); /* device 1 is a first part here, a second one in the other stage */
+    expect_refused(&rig, "it is part 0 of 2 of stage 1");
     set_ranks(&rig, 0, 0, 1);
     assert_true(is_legal(&rig));
 }

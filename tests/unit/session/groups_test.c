@@ -86,6 +86,7 @@ TEST(test_groups_of_unlike_sizes)
 
     graph.degree_of = degree_of;
     session.cluster.node_size = 0;
+    session.chooses = true;
     session.n_groups = 4;
     pst_groups_describe(&session, 7, &groups);
     assert_int_equal(groups.cluster.devices, 4);
