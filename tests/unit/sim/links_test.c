@@ -79,8 +79,8 @@ TEST(the_way_in)
     must_run();
     EXPECT(0, 0, 0, 5000);
     EXPECT(2, 0, 2000, 7000); /* another node, the same way in */
-    EXPECT(0, 1, 0, 4000);    /* a link of its own: 2 + 2 us */
-    EXPECT(4, 1, 0, 5000);    /* the other direction is free */
+    EXPECT(0, 1, 0, 4000);     /* a link of its own: 2 + 2 us */
+    EXPECT(4, 1, 0, 5000);     /* the other direction is free */
     EXPECT(5, 0, 2000, 7000);
     rig_close(&rig);
 }
