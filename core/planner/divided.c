@@ -106,54 +106,57 @@ static bool has_split(const struct pst_graph *graph, const struct pst_stage_ques
     return is_split;
 }
 
-/* Bytes of the whole result of an operator whose parts have some of it each; else 0. */
-static uint64_t split_bytes(const struct pst_graph *graph, uint32_t op, uint64_t samples)
-{
-    const struct pst_graph *whole = pst_graph_model(graph);
-    const struct pst_tensor *all = &whole->tensors[whole->ops[graph->op_of[op]].out[0]];
+/* How a result lies on the parts. */
+enum cut { CUT_NONE, CUT_TOKENS, CUT_ELSE };
 
-    return graph->tensors[graph->ops[op].out[0]].elems < all->elems ? pst_tensor_bytes(all, samples)
-                                                                    : 0;
+static enum cut cut_of(const struct pst_tensor *own, const struct pst_tensor *whole)
+{
+    return own->elems >= whole->elems ? CUT_NONE
+           : own->rank == whole->rank && own->dims[0] < whole->dims[0] &&
+                   own->elems / own->dims[0] == whole->elems / whole->dims[0]
+               ? CUT_TOKENS
+               : CUT_ELSE;
 }
 
-static bool is_read_outside(const struct pst_tensor *tensor, const bool *is_inside)
+static bool crosses(const struct pst_tensor *result, const bool *is_inside)
 {
-    uint32_t i = 0;
+    bool is_read[2] = {false, false};
 
-    while (i < tensor->n_consumers && is_inside[tensor->consumers[i]]) {
-        i++;
+    for (uint32_t i = 0; i < result->n_consumers; i++) {
+        is_read[is_inside[result->consumers[i]]] = true;
     }
-    return i < tensor->n_consumers;
+    return is_inside[result->producer] ? is_read[false] : is_read[true];
 }
 
-/* Parts put together forward what a stage of another degree reads; of what it makes the gradient is
-   put together backward. */
-static uint64_t border_ns(const struct pst_planner *part, const struct pst_stage_question *question)
+/*
+ * Tokens that cross a border are put together there: forward if a stage of another degree reads
+ * them, backward if it made them. Where other parts of a result would cross, how operators are
+ * divided depends on the neighbours, so such a stage has no price. False: it is one.
+ */
+static bool add_borders(const struct pst_planner *part, const struct pst_stage_question *question,
+                        uint64_t *io_ns)
 {
-    const struct pst_graph *graph = part->in.graph;
+    const struct pst_graph *graph = part->in.graph, *whole = pst_graph_model(graph);
     const uint64_t samples = question->microbatch_size / question->n_ranks;
-    bool *is_inside = pst_alloc(graph->n_ops, sizeof *is_inside);
-    uint64_t ns = 0;
+    bool *is_inside = pst_alloc(graph->n_ops, sizeof *is_inside), is_sound = true;
 
     for (uint32_t i = 0; i < question->n_nodes; i++) {
         is_inside[question->nodes[i]] = true;
     }
     for (uint32_t o = 0; o < graph->n_ops; o++) {
-        const struct pst_tensor *result = &graph->tensors[graph->ops[o].out[0]];
-        const uint64_t bytes = split_bytes(graph, o, samples);
-        bool is_read_inside = false;
+        const struct pst_tensor *own = &graph->tensors[graph->ops[o].out[0]];
+        const struct pst_tensor *all = &whole->tensors[whole->ops[graph->op_of[o]].out[0]];
+        const struct pst_meet_bytes bytes = {.copied = pst_tensor_bytes(all, samples)};
+        const enum cut cut = cut_of(own, all);
 
-        for (uint32_t i = 0; i < result->n_consumers; i++) {
-            is_read_inside |= is_inside[result->consumers[i]];
-        }
-        if (bytes > 0 && (is_inside[o] ? is_read_outside(result, is_inside) : is_read_inside)) {
-            ns = pst_sat_add(ns, pst_cost_ring_ns(part->in.cost,
-                                                  (struct pst_meet_bytes){.copied = bytes},
-                                                  question->tensor, false));
+        if (cut != CUT_NONE && crosses(own, is_inside)) {
+            is_sound &= cut == CUT_TOKENS;
+            *io_ns = pst_sat_add(*io_ns,
+                                 pst_cost_ring_ns(part->in.cost, bytes, question->tensor, false));
         }
     }
     free(is_inside);
-    return ns;
+    return is_sound;
 }
 
 void pst_divided_border(const struct pst_planner *part, const struct pst_stage_question *question,
@@ -164,6 +167,7 @@ void pst_divided_border(const struct pst_planner *part, const struct pst_stage_q
     if (question->tensor == 1 || !pst_ways_mix(graph->ways) || graph->n_by_name > 0) {
         return; /* its neighbours have its degree */
     }
-    io_price->fits = io_price->fits && has_split(graph, question);
-    io_price->period_ns = pst_sat_add(io_price->period_ns, border_ns(part, question));
+    if (!add_borders(part, question, &io_price->period_ns) || !has_split(graph, question)) {
+        io_price->fits = 0;
+    }
 }

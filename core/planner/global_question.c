@@ -97,6 +97,9 @@ static void make_devices(struct pst_global_question *q, const struct pst_planner
         q->devices[q->device_of[r]].n_ranks++;
     }
     q->degree_of = pst_arena_array(arena, plan->n_devices, sizeof *q->degree_of);
+    for (uint32_t d = 0; d < n; d++) { /* those without stages */
+        q->degree_of[d] = planner->in.graph->degree_of == NULL ? planner->in.graph->parts : 1;
+    }
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         const struct pst_plan_stage *stage = &plan->stages[s];
 

@@ -317,8 +317,9 @@ pst_status pst_planned_lay_out(struct pst_planner *planner, struct pst_planned *
    model cannot have so many parts. Of the usual number that is an error, in planner->pending. */
 pst_status pst_divided_find(struct pst_planner *planner, struct pst_stage_question *question,
                             struct pst_arena *arena, struct pst_planner **ret_who);
-/* The price of a stage whose neighbours may have other degrees: with what its borders add, and only
-   if one of its operators has a part of its parameters, as pst_graph_split demands. */
+/* The price of a stage whose neighbours may have other degrees: with what its borders add. It fits
+   only if nothing but whole tensors and tokens cross these, and one of its operators has a part of
+   its parameters. */
 void pst_divided_border(const struct pst_planner *part, const struct pst_stage_question *question,
                         struct pst_stage_price *io_price);
 

@@ -176,29 +176,34 @@ bool pst_job_meets(const struct pst_job *job)
            !pst_module_has("transport", job->run.transport, PST_MODULE_IN_STREAMS);
 }
 
-/* May a stage have several, as far as it is known? */
-static bool has_replicas(const struct pst_planner_devices *devices)
+/* May a stage have several, as far as it is known? Where stages have tensor degrees to choose from,
+   one for which there are too few devices is one of others. */
+static bool has_replicas(const struct pst_planner *planner)
 {
+    const struct pst_planner_devices *devices = &planner->devices;
+    const struct pst_job *job = planner->in.job;
+    const bool listed = job->parallel.n_tensors > 1;
+    const uint32_t n = listed ? job->train.n_degrees : devices->n_degrees;
     uint32_t i = 0;
 
-    while (i < devices->n_degrees && devices->degrees[i] == 1) {
+    while (i < n && (listed ? job->train.degree[i] : devices->degrees[i]) == 1) {
         i++;
     }
-    return i < devices->n_degrees;
+    return i < n;
 }
 
 /* Passes meet inside to sum gradients and gather weights: all replicas run the same ones of a
    stage at a time, and those of one batch. */
-static pst_status check_meetings(const struct pst_planner_devices *devices, long long zero,
+static pst_status check_meetings(const struct pst_planner *planner, long long zero,
                                  const char *scheduler, struct pst_error *err)
 {
-    const struct pst_topology *topology = &devices->topology;
+    const struct pst_topology *topology = &planner->devices.topology;
 
     if (pst_rule_is_asynchronous(topology->version_rule)) {
         return pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
                         "parallel.zero = %lld sums every micro-batch at once, but scheduler "
                         "\"%s\" lets batches overlap; set parallel.zero = %d",
-                        zero, scheduler, has_replicas(devices) ? 1 : 0);
+                        zero, scheduler, has_replicas(planner) ? 1 : 0);
     }
     return pst_topology_copies(topology) == 1
                ? PST_OK
@@ -228,13 +233,13 @@ static pst_status check_zero(const struct pst_planner *planner, struct pst_error
                         zero, scheduler);
     }
     if (zero > 1) {
-        const pst_status status = check_meetings(devices, zero, scheduler, err);
+        const pst_status status = check_meetings(planner, zero, scheduler, err);
 
         if (status != PST_OK) {
             return status;
         }
     }
-    return has_replicas(devices) || pst_topology_copies(topology) > 1
+    return has_replicas(planner) || pst_topology_copies(topology) > 1
                ? PST_OK
                : pst_fail(err, PST_ERR_CONFIG, "config.value",
                           "parallel.zero = %lld shares what replicas keep, and every stage has "
@@ -280,6 +285,9 @@ static pst_status read_degrees(const struct pst_planner_in *in, struct pst_arena
             degrees[devices->n_degrees++] = train->degree[i];
             devices->replicates |= train->degree[i] > 1;
         }
+    }
+    if (devices->n_degrees == 0 && in->job->parallel.n_tensors > 1) {
+        degrees[devices->n_degrees++] = train->degree[0]; /* of stages with fewer parts */
     }
     devices->replicates |= in->n_tensors > 0 || in->job->cuts != NULL;
     return devices->n_degrees > 0

@@ -220,6 +220,10 @@ pst_status pst_session_read(struct pst_session *session, const char *plan_file,
     PST_TRY(status,
             pst_plan_parse(plan_file, text, length, session->graph, &session->planned.plan, err));
     free(text);
+    if (status == PST_OK && pst_plan_tensor(session->planned.plan) > 1 &&
+        pst_plan_idle(session->planned.plan) == 1) {
+        status = pst_groups_check_nodes(session, err);
+    }
     return status;
 }
 
@@ -231,12 +235,6 @@ static pst_status use_file(struct pst_session *session, const char *plan_file,
 
     session->given = status == PST_OK;
     PST_TRY(status, match_job(session, plan_file, err));
-    if (status != PST_OK) {
-        return status;
-    }
-    if (pst_plan_tensor(session->planned.plan) > 1 && pst_plan_idle(session->planned.plan) == 1) {
-        status = pst_groups_check_nodes(session, err);
-    }
     if (status != PST_OK) {
         return status;
     }

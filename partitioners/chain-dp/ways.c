@@ -231,7 +231,7 @@ static pst_status explain(const struct ways *w)
     const struct pst_host *host = w->chain.host;
     uint64_t most = 0;
     uint32_t at = 0;
-    char needs[64], has[64];
+    char needs[64], has[64], why[256] = "";
 
     if (w->n_rows == 0) {
         return pst_failf(host, PST_ERR_INFEASIBLE,
@@ -251,12 +251,17 @@ static pst_status explain(const struct ways *w)
         at = least > most ? v : at;
         most = least > most ? least : most;
     }
+    if (most > w->chain.in->capacity_bytes) {
+        snprintf(why, sizeof why,
+                 "; the largest node, \"%.120s\", is charged %s alone, a device has %s",
+                 part_node_name(w->problem, at), part_size_text(needs, most),
+                 part_size_text(has, w->chain.in->capacity_bytes));
+    }
     return pst_failf(host, PST_ERR_INFEASIBLE,
                      "no stages on %u devices%s fit at micro-batch size %u, whatever their tensor "
-                     "degrees; the largest node, \"%s\", is charged %s alone, a device has %s",
+                     "degrees%s",
                      w->n_ranks, w->chain.reach == NULL ? "" : " that form a chain",
-                     w->chain.microbatch_size, part_node_name(w->problem, at),
-                     part_size_text(needs, most), part_size_text(has, w->chain.in->capacity_bytes));
+                     w->chain.microbatch_size, why);
 }
 
 static void answer(const struct ways *w, struct pst_partition_out *out)

@@ -162,7 +162,9 @@ static bool has_split(const struct pst_graph *graph, const uint32_t *nodes, uint
 {
     for (uint32_t i = 0; i < n; i++) {
         for (uint32_t k = 0; k < graph->ops[nodes[i]].n_param; k++) {
-            if (graph->params[graph->ops[nodes[i]].param[k]].box.parts == 2) {
+            const uint32_t p = graph->ops[nodes[i]].param[k];
+
+            if (p != PST_NONE && graph->params[p].box.parts == 2) {
                 return true;
             }
         }
@@ -187,8 +189,8 @@ TEST(test_shared_stages)
     for (uint32_t v = 0; v < whole.graph->n_ops; v++) {
         all[v] = v;
     }
-    for (uint32_t first = 0; first < whole.graph->n_ops; first += 3) {
-        for (uint32_t end = first + 1; end <= whole.graph->n_ops; end += 2) {
+    for (uint32_t first = 0; first < whole.graph->n_ops; first++) {
+        for (uint32_t end = first + 1; end <= whole.graph->n_ops; end++) {
             struct pst_stage_question q = question_about(all + first, end - first, 2);
             struct pst_stage_price price = {.size = sizeof price}, other = price;
             uint32_t nodes[256], n;
@@ -204,7 +206,9 @@ TEST(test_shared_stages)
             assert_int_equal(one.ask->price(one.host, &q, &other), PST_OK);
             assert_int_equal(other.period_ns, sum);
             assert_int_equal(price.peak_bytes, other.peak_bytes);
-            assert_int_equal(price.fits, other.fits && has_split(part.rig.graph, nodes, n));
+            /* how operators are divided whose tensors cross in parts depends on the neighbours */
+            assert_int_equal(price.fits, other.fits && has_split(part.rig.graph, nodes, n) &&
+                                             price.period_ns == sum);
             fitting += price.fits != 0;
             not_fitting += price.fits == 0;
         }
