@@ -109,7 +109,7 @@ static bool has_split(const struct pst_graph *graph, const struct pst_stage_ques
 /* How a result lies on the parts. */
 enum cut { CUT_NONE, CUT_TOKENS, CUT_ELSE };
 
-static enum cut cut_of(const struct pst_tensor *own, const struct pst_tensor *whole)
+static enum cut find_cut(const struct pst_tensor *own, const struct pst_tensor *whole)
 {
     return own->elems >= whole->elems ? CUT_NONE
            : own->rank == whole->rank && own->dims[0] < whole->dims[0] &&
@@ -147,7 +147,7 @@ static bool add_borders(const struct pst_planner *part, const struct pst_stage_q
         const struct pst_tensor *own = &graph->tensors[graph->ops[o].out[0]];
         const struct pst_tensor *all = &whole->tensors[whole->ops[graph->op_of[o]].out[0]];
         const struct pst_meet_bytes bytes = {.copied = pst_tensor_bytes(all, samples)};
-        const enum cut cut = cut_of(own, all);
+        const enum cut cut = find_cut(own, all);
 
         if (cut != CUT_NONE && crosses(own, is_inside)) {
             is_sound &= cut == CUT_TOKENS;
