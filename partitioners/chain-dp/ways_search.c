@@ -166,7 +166,7 @@ static uint64_t limit_of_best(const struct ways *w, uint64_t sum_ns)
     const double m = (double)w->problem->batch / w->chain.microbatch_size;
     const double rest = m > 1 ? (w->best.step_ns - (double)sum_ns) / (m - 1) : INFINITY;
 
-    return (uint64_t)fmin(fmax(fmin(w->best.step_ns / m, rest), 0), NO_LIMIT);
+    return (uint64_t)fmin(fmax(fmin(w->best.step_ns / m, rest), 0), (double)NO_LIMIT);
 }
 
 /* The first limit that will do; strides double, so that it is found without pricing wide ranges. */
