@@ -56,8 +56,8 @@ void pst_pass_call_ns(const struct pst_plan_stage *stage, const struct pst_cost_
 void pst_stage_times(const struct pst_stage_rows *rows, const struct pst_plan *plan,
                      const struct pst_graph *graph, const struct pst_cost_model *cost,
                      uint32_t slice, bool inside, uint64_t *ret_ns, uint64_t *ret_summed_ns);
-/* By how much meetings of replicas make passes of a stage longer that sum the gradients of their
-   own micro-batch, by PST_I_*: what goes on beside kernels is not counted. */
+/* The time that passes of a stage wait for meetings of replicas, if they sum the gradients of their
+   own micro-batch, by PST_I_*. Meetings beside kernels take none. */
 void pst_stage_waits(const struct pst_plan *plan, const struct pst_graph *graph,
                      const struct pst_cost_model *cost, uint32_t stage,
                      uint64_t ret_ns[PST_I_BW + 1]);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Questions about stages whose operators are shared: a planner of its own answers those of a
- * degree, for the graph of a part, where a device is a group of ranks. It is made for the first of
- * them. It divides the whole model, so at the borders of a stage it sees the layouts that tensors
- * would have if its neighbours had the degree, too; conversions to whole tensors are added there.
+ * Prices of stages whose operators several ranks share. Each tensor degree has its own planner: its
+ * graph is that of a part, its devices are groups of ranks. It divides the whole model. So tensors
+ * have, at the borders of a stage, the layouts that they would have if the neighbours had the
+ * degree, too; this file adds what it takes to make them whole.
  */
 #include <stdlib.h>
 

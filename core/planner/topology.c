@@ -176,8 +176,8 @@ bool pst_job_meets(const struct pst_job *job)
            !pst_module_has("transport", job->run.transport, PST_MODULE_IN_STREAMS);
 }
 
-/* May a stage have several, as far as it is known? Where stages have tensor degrees to choose from,
-   one for which there are too few devices is one of others. */
+/* May a stage have several replicas? Where the job lists tensor degrees, this counts the replicas
+   of all of them: a degree may leave too few devices for some. */
 static bool has_replicas(const struct pst_planner *planner)
 {
     const struct pst_planner_devices *devices = &planner->devices;

@@ -43,7 +43,7 @@ struct chain {
 void chain_price(struct chain *chain, uint32_t stage, uint32_t first, uint32_t end,
                  struct range_price *ret_price);
 
-/* What the stage costs with all of the figures above. */
+/* Returns the time that a micro-batch takes a stage, of the figures above, by `comm`. */
 uint64_t chain_cost(const struct range_price *price, uint32_t comm);
 /*
  * More nodes need more memory, but for two things: the input of a range may shrink when it takes in

@@ -113,7 +113,7 @@ static void list_ways(struct ways *w)
     }
 }
 
-/* What no plan goes below. */
+/* Finds times and bytes that no plan goes below. */
 static void find_least(struct ways *w)
 {
     CALL_TAKE(w->work, (size_t)w->chain.n + 1);

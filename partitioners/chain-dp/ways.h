@@ -9,7 +9,7 @@
 
 #define NO_LIMIT (UINT64_MAX / 4)
 
-/* What a stage may have. */
+/* A number of replicas and a tensor degree that a stage may have. */
 struct way {
     uint32_t replicas, tensor, width; /* width: ranks, the product */
     uint32_t at;                      /* in in->tensors */
@@ -62,7 +62,7 @@ struct ways {
     struct plan best, found;
 };
 
-/* Of a range as a stage, whatever rank it begins on. */
+/* The price of a range as a stage, whatever rank it begins on. */
 struct known {
     uint64_t period_ns, peak_bytes, sync_ns, in_bytes, out_bytes;
     bool fits, hopeless;
@@ -73,12 +73,12 @@ struct pst_stage_question ways_question(const struct ways *w, const struct place
                                         const struct way *way, uint32_t first, uint32_t end);
 void ways_ask(const struct ways *w, const struct place *place, const struct way *way,
               uint32_t first, uint32_t end, struct pst_stage_price *ret_price);
-/* Remembered; valid until the next call. */
+/* Returns a price that is remembered; it is valid until the next call. */
 const struct known *ways_price(struct ways *w, uint32_t place, uint32_t way, uint32_t first,
                                uint32_t end);
 /* Node that a rank is in. */
 uint32_t ways_node(const struct ways *w, uint32_t rank);
-/* Of one that begins on this rank. */
+/* Returns the time that a micro-batch takes a stage which begins on this rank. */
 uint64_t ways_cost(const struct ways *w, const struct place *place, const struct way *way,
                    const struct known *known, uint32_t rank);
 /* The row of so many stages, where the scheduler takes as many. */

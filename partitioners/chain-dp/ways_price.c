@@ -92,7 +92,7 @@ static uint64_t link_ns(const struct ways *w, const struct way *way, uint64_t by
     return w->chain.cost->transfer_ns(w->chain.host, bytes * n, from, to);
 }
 
-/* Of the way's first rank `rank`. A neighbour is in another node unless all ranks are in its. */
+/* A neighbour is in another node unless all ranks of the stage are in that of the neighbour. */
 uint64_t ways_cost(const struct ways *w, const struct place *place, const struct way *way,
                    const struct known *known, uint32_t rank)
 {
