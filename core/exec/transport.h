@@ -15,21 +15,23 @@
 
 struct pst_transport;
 
-/* Time of one transfer. follows: it is part of the same message as the transfer before it on this
-   link and starts when that one ends. */
+/* Time of one transfer, until its bytes have arrived: they leave the link a latency before.
+   follows: it is part of the same message as the transfer before it on this link and starts when
+   the bytes of that one have left. */
 struct pst_transfer_time {
-    uint64_t ns;
+    uint64_t ns, latency_ns;
     bool follows;
 };
 
 /*
  * Links of a described machine, whose times the transport keeps. A transfer starts when both its
  * ends are at the heads of their rank's queue of sends and of receives and its link direction is
- * free; it occupies the link for its time and no rank's thread. Two ranks of one node have a
- * link of their own; others share the way out of one node and the way into the other, first come,
- * first served, at equal times the lower sender. A collective starts when the last member has come.
- * All of it is counted on the clocks of the ranks' devices: a post counts from its rank's clock,
- * and a wait puts that forward to the end. Buffers of hollow devices are neither read nor written.
+ * free; it occupies the link while its bytes leave, and no rank's thread. Two ranks of one node
+ * have a link of their own; others share the way out of one node and the way into the other, first
+ * come, first served, at equal times the lower sender. A collective starts when the last member has
+ * come. All of it is counted on the clocks of the ranks' devices: a post counts from its rank's
+ * clock, and a wait puts that forward to the end. Buffers of hollow devices are neither read nor
+ * written.
  */
 struct pst_transport_times {
     void *context;

@@ -10,19 +10,18 @@
 
 /* --- devices with a clock --------------------------------------------------------------------- */
 
-/* A message is all the tensors of an edge: one latency, however many pieces. */
+/* A message is all the tensors of an edge, however many pieces. */
 static struct pst_transfer_time transfer(void *context, uint32_t from, uint32_t to, uint64_t tag,
                                          uint64_t bytes)
 {
     const struct pst_exec *exec = context;
     const struct pst_exec_links *links = exec->config.links;
-    struct pst_transfer_time time = {.ns = links->transfer_ns(links->context, bytes, from, to),
-                                     .follows = exec_tag_part(tag) > 0};
 
-    if (time.follows) {
-        time.ns -= links->transfer_ns(links->context, 0, from, to);
-    }
-    return time;
+    return (struct pst_transfer_time){
+        .ns = links->transfer_ns(links->context, bytes, from, to),
+        .latency_ns = links->transfer_ns(links->context, 0, from, to),
+        .follows = exec_tag_part(tag) > 0,
+    };
 }
 
 static uint64_t meeting_ns(void *context, struct pst_meet_bytes bytes, const uint32_t *ranks,

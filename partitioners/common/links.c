@@ -14,8 +14,6 @@ struct traffic {
     const struct part_problem *p;
     uint32_t n_nodes, size, *first_rank; /* size: devices of a node */
     double *link_bytes;                  /* [n_links] per sample, as in g->out */
-    uint32_t *link_tensors;              /* [n_links] transfers of a micro-batch */
-    uint32_t *last;                      /* [n_links] scratch: who sent, plus 1 */
     double *leaving;                     /* [n_nodes] bytes per sample, both directions of passes */
     double *of_link;                     /* [n_nodes] scratch */
 };
@@ -39,21 +37,14 @@ uint32_t stage_graph_link(const struct stage_graph *g, uint32_t s, uint32_t t)
 
 static void add_bytes(struct traffic *t)
 {
-    size_t n = (size_t)t->g->n_links + 1;
     uint32_t e;
 
-    CALL_TAKE(t->link_bytes, n);
-    CALL_TAKE(t->link_tensors, n);
-    CALL_TAKE(t->last, n);
+    CALL_TAKE(t->link_bytes, (size_t)t->g->n_links + 1);
     for (e = 0; e < t->p->n_edges; e++) {
         uint32_t from = t->g->stage_of[t->p->from[e]], to = t->g->stage_of[t->p->to[e]];
 
         if (from != to) {
-            uint32_t link = stage_graph_link(t->g, from, to);
-
-            t->link_bytes[link] += t->p->edge_bytes[e];
-            t->link_tensors[link] += t->last[link] != t->p->from[e] + 1;
-            t->last[link] = t->p->from[e] + 1;
+            t->link_bytes[stage_graph_link(t->g, from, to)] += t->p->edge_bytes[e];
         }
     }
 }
@@ -76,28 +67,35 @@ static void add_leaving(struct traffic *t, uint32_t s, uint32_t to, double bytes
     }
 }
 
-/* Where others want the link as well, a transfer takes longer by their part of the time. */
+/* How long a message occupies the link between two devices of a node. */
+static double occupied_ns(const struct traffic *t, uint32_t s, uint32_t link)
+{
+    const struct part_stage *from = &t->plan->stages[s], *to = &t->plan->stages[t->g->out[link]];
+    uint32_t b = from->b > to->b ? from->b : to->b, d = from->d < to->d ? from->d : to->d;
+    double rate = t->p->figures.p2p_bytes_per_s;
+
+    return rate > 0 ? t->link_bytes[link] * b / (d * rate) * 1e9 : 0;
+}
+
+/* Where others want the link as well, bytes leave later by their part of the time; a message has
+   all tensors of its link, and so one latency. */
 static double delay_of(struct traffic *t, uint32_t s, uint32_t link, double slowest_ns)
 {
-    uint32_t to = t->g->out[link];
-    double bytes = t->link_bytes[link];
-    uint32_t ds = t->plan->stages[s].d, dt = t->plan->stages[to].d, node;
+    uint32_t to = t->g->out[link], node;
     uint32_t b =
         t->plan->stages[s].b > t->plan->stages[to].b ? t->plan->stages[s].b : t->plan->stages[to].b;
-    double inside = t->p->figures.p2p_bytes_per_s, between = t->p->figures.allreduce_bytes_per_s;
-    double ns = inside > 0 ? bytes * b / ((ds < dt ? ds : dt) * inside) * 1e9 : 0;
+    double between = t->p->figures.allreduce_bytes_per_s;
+    double ns = occupied_ns(t, s, link) + t->p->link_ns;
 
-    ns += t->link_tensors[link] * t->p->link_ns;
     memset(t->of_link, 0, t->n_nodes * sizeof *t->of_link);
-    add_leaving(t, s, to, bytes, t->of_link);
+    add_leaving(t, s, to, t->link_bytes[link], t->of_link);
     for (node = 0; node < t->n_nodes; node++) {
         double others = t->leaving[node] - t->of_link[node];
         double busy = slowest_ns > 0 && between > 0 ? others / between * 1e9 / slowest_ns : 0;
         double mine = between > 0 ? t->of_link[node] * b / between * 1e9 : 0;
 
         if (t->of_link[node] > 0) {
-            mine += t->link_tensors[link] * t->p->node_link_ns;
-            ns = fmax(ns, mine / (1 - fmin(busy, 0.9)));
+            ns = fmax(ns, mine / (1 - fmin(busy, 0.9)) + t->p->node_link_ns);
         }
     }
     return ns;
@@ -126,7 +124,8 @@ static void fill(struct traffic *t, double slowest_ns, double *delay, double *re
     for (s = 0; s < t->g->n && t->n_nodes == 1; s++) {
         /* two devices of a node have a link of their own in each direction */
         for (i = t->g->first_out[s]; i < t->g->first_out[s + 1]; i++) {
-            *ret_least_ns = fmax(*ret_least_ns, delay[i] * t->p->batch / t->plan->stages[s].b);
+            *ret_least_ns =
+                fmax(*ret_least_ns, occupied_ns(t, s, i) * t->p->batch / t->plan->stages[s].b);
         }
     }
 }

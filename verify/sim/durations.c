@@ -305,8 +305,8 @@ uint64_t pst_sim_bytes(const struct pst_sim_durations *durations, const struct p
     }
 }
 
-uint64_t pst_sim_transfer_ns(struct pst_sim_durations *durations, const struct pst_instr *send,
-                             uint32_t from)
+struct pst_sim_edge pst_sim_transfer(struct pst_sim_durations *durations,
+                                     const struct pst_instr *send, uint32_t from)
 {
     const uint32_t link = pst_cost_link(durations->cost, from, send->peer);
     struct pst_sim_edge *edge = pst_instr_moves_guest(send)
@@ -317,8 +317,9 @@ uint64_t pst_sim_transfer_ns(struct pst_sim_durations *durations, const struct p
         edge->link = link;
         edge->ns = pst_cost_transfer_ns(durations->cost, pst_sim_bytes(durations, send, from), from,
                                         send->peer);
+        edge->latency_ns = pst_cost_transfer_ns(durations->cost, 0, from, send->peer);
     }
-    return edge->ns;
+    return *edge;
 }
 
 uint64_t pst_sim_copy_ns(const struct pst_sim_durations *durations, const struct pst_instr *instr)

@@ -45,7 +45,7 @@ struct pst_sim_edge {
     uint64_t bytes; /* per sample */
     uint32_t n_samples;
     uint32_t link;
-    uint64_t ns;
+    uint64_t ns, latency_ns; /* until data arrive; between leaving the link and that */
 };
 
 struct pst_sim_durations {
@@ -116,8 +116,8 @@ uint64_t pst_sim_host_ns(const struct pst_cost_model *cost, const struct pst_pla
 uint64_t pst_sim_bytes(const struct pst_sim_durations *durations, const struct pst_instr *instr,
                        uint32_t rank);
 
-uint64_t pst_sim_transfer_ns(struct pst_sim_durations *durations, const struct pst_instr *send,
-                             uint32_t from);
+struct pst_sim_edge pst_sim_transfer(struct pst_sim_durations *durations,
+                                     const struct pst_instr *send, uint32_t from);
 /* Time of OFFLOAD or FETCH. */
 uint64_t pst_sim_copy_ns(const struct pst_sim_durations *durations, const struct pst_instr *instr);
 /* Time of REDUCE, TIE, NORM or GATHER of a rank among n ranks, NULL: all. far: the ranks are not

@@ -8,8 +8,9 @@
  * the order of their times. Each instruction is handled once.
  *
  * Transfers of one queue start in order and overlap where their links differ; a link direction
- * moves one transfer at a time. Reductions of one rank follow each other. Where ranks share cores,
- * a pass has the core that is free first, and keeps it to its end.
+ * moves the bytes of one transfer at a time, which arrive a latency later. Reductions of one rank
+ * follow each other. Where ranks share cores, a pass has the core that is free first, and keeps it
+ * to its end.
  */
 #include "sim/sim.h"
 
@@ -105,9 +106,9 @@ static void move_transfer(struct pst_sim *sim, uint32_t from, uint32_t to, uint6
     uint64_t *link[2];
     find_link(sim, from, to, send, link);
     uint64_t start = pst_later(ready, pst_later(*link[0], *link[1]));
-    uint64_t end =
-        pst_sat_add_ns(start, pst_sim_transfer_ns(&sim->durations, &sender->list[send], from));
-    *link[0] = *link[1] = end;
+    const struct pst_sim_edge time = pst_sim_transfer(&sim->durations, &sender->list[send], from);
+    const uint64_t end = pst_sat_add_ns(start, time.ns);
+    *link[0] = *link[1] = end - time.latency_ns;
     sender->last_start[QUEUE_SEND] = receiver->last_start[QUEUE_RECV] = start;
     pst_sim_finish(sender, send, start, end);
     pst_sim_finish(receiver, recv, start, end);

@@ -81,7 +81,8 @@ static uint64_t ready_at(const struct wire *wire, const struct request *send,
                   max_ns(wire->ranks[from].last_start[SEND], wire->ranks[to].last_start[RECV]));
 }
 
-/* Start and end of a transfer that has its link as soon as that is free. */
+/* Start and end of a transfer that has its link as soon as that is free; the link is free again
+   once the bytes have left. */
 static void time_transfer(struct pst_transport *transport, struct request *send,
                           struct request *recv, uint32_t from, uint32_t to)
 {
@@ -99,9 +100,9 @@ static void time_transfer(struct pst_transport *transport, struct request *send,
     start = max_ns(start, *ways[0]);
     start = far ? max_ns(start, *ways[1]) : start;
     end = start + time.ns;
-    *ways[0] = end;
+    *ways[0] = end - time.latency_ns;
     if (far) {
-        *ways[1] = end;
+        *ways[1] = *ways[0];
     }
     if (!time.follows) { /* the queues move on when a message starts, not when its pieces do */
         wire->ranks[from].last_start[SEND] = start;

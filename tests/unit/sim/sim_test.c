@@ -30,12 +30,12 @@ TEST(two_stages)
     EXPECT(0, 0, 0, 1000);
     EXPECT(0, 1, 1000, 5000); /* the list goes on at once */
     EXPECT(0, 2, 1000, 2000);
-    EXPECT(0, 3, 5000, 9000); /* posted at 2000; the link is taken until 5000 */
+    EXPECT(0, 3, 3000, 7000); /* posted at 2000; the bytes before leave until 3000 */
     EXPECT(1, 0, 1000, 5000);
-    EXPECT(1, 1, 5000, 9000);
+    EXPECT(1, 1, 3000, 7000);
     EXPECT(1, 2, 5000, 8000);
-    EXPECT(1, 3, 9000, 12000);
-    assert_int_equal(t.makespan, 12000);
+    EXPECT(1, 3, 8000, 11000);
+    assert_int_equal(t.makespan, 11000);
 
     /* the second pass waits for the first send: its buffer */
     struct pst_instr slow[4];

@@ -39,7 +39,7 @@ static inline void advance(struct pst_device *device, uint64_t ns)
 static inline struct pst_transfer_time transfer(void *context, uint32_t from, uint32_t to,
                                                 uint64_t tag, uint64_t bytes)
 {
-    return (struct pst_transfer_time){bytes + (tag < 100 ? LATENCY : 0), tag >= 100};
+    return (struct pst_transfer_time){bytes + LATENCY, LATENCY, tag >= 100};
 }
 
 static inline uint64_t meeting_ns(void *context, struct pst_meet_bytes bytes, const uint32_t *ranks,

@@ -14,8 +14,8 @@ TEST(one_link_moves_one_at_a_time)
         recvs[i] = recv_at(0, 1, 0, i, 1000);
     }
     for (uint32_t i = 0; i < 3; i++) {
-        expect_times(0, sends[i], 1100 * i, 1100 * (i + 1));
-        expect_times(1, recvs[i], 1100 * i, 1100 * (i + 1));
+        expect_times(0, sends[i], 1000 * i, 1000 * i + 1100);
+        expect_times(1, recvs[i], 1000 * i, 1000 * i + 1100);
     }
     world.ops->close(world.transport);
 }
@@ -86,8 +86,8 @@ TEST(pieces_of_a_message)
     recvs[2] = recv_at(0, 2, 0, 2, 30);
     expect_times(0, sends[0], 200, 1300);
     expect_times(1, recvs[0], 200, 1300);
-    expect_times(0, sends[1], 1300, 3300);
-    expect_times(1, recvs[1], 1300, 3300);
+    expect_times(0, sends[1], 1200, 3300);
+    expect_times(1, recvs[1], 1200, 3300);
     expect_times(2, recvs[2], 200, 330);
     expect_times(0, sends[2], 200, 330);
     world.ops->close(world.transport);
@@ -110,12 +110,12 @@ TEST(nodes_share_their_ways)
     d[1] = recv_at(0, 3, 2, 4, 1000);
     expect_times(0, a[0], 0, 1100);
     expect_times(2, a[1], 0, 1100);
-    expect_times(1, b[0], 1100, 2200);
-    expect_times(3, b[1], 1100, 2200);
+    expect_times(1, b[0], 1000, 2100);
+    expect_times(3, b[1], 1000, 2100);
     expect_times(3, c[0], 20, 1120);
     expect_times(0, c[1], 20, 1120);
-    expect_times(2, d[0], 1100, 2200); /* inside, but behind the receive ahead of it */
-    expect_times(3, d[1], 1100, 2200);
+    expect_times(2, d[0], 1000, 2100); /* inside, but after the receive ahead of it */
+    expect_times(3, d[1], 1000, 2100);
     world.ops->close(world.transport);
 }
 
@@ -131,11 +131,11 @@ TEST(shared_links_serve_in_time_order)
     late[1] = recv_at(base, 3, 1, 1, length);
     early[0] = send_at(base, 0, 2, 2, length);
     early[1] = recv_at(base + 1000, 2, 0, 2, length);
-    expect_times(3, late[1], base + 1000 + LATENCY + length, base + 1000 + 2 * (LATENCY + length));
+    expect_times(3, late[1], base + 1000 + length, base + 1000 + LATENCY + 2 * length);
     assert_true(pst_now_ns() >= base + 1000 + length / 2); /* nothing is served ahead of its time */
     expect_times(0, early[0], base + 1000, base + 1000 + LATENCY + length);
     expect_times(2, early[1], base + 1000, base + 1000 + LATENCY + length);
-    expect_times(1, late[0], base + 1000 + LATENCY + length, base + 1000 + 2 * (LATENCY + length));
+    expect_times(1, late[0], base + 1000 + length, base + 1000 + LATENCY + 2 * length);
     world.ops->close(world.transport);
 }
 
@@ -151,7 +151,7 @@ TEST(ties_on_shared_links)
     low = send_at(base, 0, 3, 2, length);
     recv_at(base, 3, 0, 2, length);
     expect_times(0, low, base, base + LATENCY + length);
-    expect_times(1, high, base + LATENCY + length, base + 2 * (LATENCY + length));
+    expect_times(1, high, base + length, base + LATENCY + 2 * length);
     world.ops->close(world.transport);
 }
 

@@ -215,7 +215,8 @@ static double compute_ns(const struct pst_plan *plan, const struct pst_stage_rep
            plan->stages[id].n_microbatches;
 }
 
-/* The longer of what comes in and what goes out, activations one way, gradients the other. */
+/* How long links are occupied: the longer of what comes in and what goes out, activations one way,
+   gradients the other. */
 static double transfers_ns(const struct pst_session *session, uint32_t id)
 {
     const struct pst_plan *plan = session->planned.plan;
@@ -227,11 +228,12 @@ static double transfers_ns(const struct pst_session *session, uint32_t id)
         uint32_t other = edge->from == id ? edge->to : edge->from;
 
         if (edge->from == id || edge->to == id) {
+            const uint64_t bytes = edge->bytes_per_sample * pst_plan_samples(stage);
+            const uint32_t own = stage->ranks[0], far = plan->stages[other].ranks[0];
             double *sum = edge->from == id ? &out : &in;
 
-            *sum += (double)pst_cost_transfer_ns(&session->cost,
-                                                 edge->bytes_per_sample * pst_plan_samples(stage),
-                                                 stage->ranks[0], plan->stages[other].ranks[0]);
+            *sum += (double)pst_cost_transfer_ns(&session->cost, bytes, own, far) -
+                    (double)pst_cost_transfer_ns(&session->cost, 0, own, far);
         }
     }
     return (in > out ? in : out) * stage->n_microbatches;
