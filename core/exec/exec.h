@@ -45,7 +45,9 @@ struct pst_exec_links {
     uint64_t (*transfer_ns)(void *context, uint64_t bytes, uint32_t from, uint32_t to);
     uint64_t (*meeting_ns)(void *context, struct pst_meet_bytes bytes, const uint32_t *ranks,
                            uint32_t n_ranks);
-    uint32_t (*node)(void *context, uint32_t rank); /* below the number of ranks */
+    uint32_t (*node)(void *context, uint32_t rank);    /* below the number of ranks */
+    uint64_t (*post_ns)(void *context, uint32_t rank); /* in which a host posts a transfer;
+                                                          NULL: none */
 };
 
 /* Copies to and from host memory. */

@@ -145,6 +145,8 @@ pst_status exec_share_state(struct exec_rank *rank, struct pst_error *err);
 void exec_clock_begin(struct exec_rank *rank, const struct exec_task *task);
 /* Called after a pass or update. */
 void exec_clock_finish(struct exec_rank *rank);
+/* The host takes its time to post a transfer. */
+void exec_clock_post(struct exec_rank *rank);
 void exec_clock_touch(struct exec_rank *rank, const void *data, uint64_t bytes);
 /* The transfers that were posted last are a group, and complete. */
 pst_status exec_flush(struct exec_rank *rank, struct pst_error *err);

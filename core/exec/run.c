@@ -96,6 +96,7 @@ static pst_status post_transfer(struct exec_rank *rank, struct exec_list *list, 
     const uint64_t parity = (batch + exec_batch_of(list->plan, &sample)) & 1;
     pst_status status = exec_before_post(rank, err);
 
+    exec_clock_post(rank);
     for (uint32_t i = 0; i < rows->n_parts && status == PST_OK; i++) {
         const struct pst_transfer_part *part = &list->program->parts[rows->first_part + i];
         const uint64_t tag = exec_part_tag(list->instrs[index].tag, i) | parity;

@@ -51,6 +51,17 @@ struct pst_transport_times exec_clock_times(struct pst_exec *exec)
     };
 }
 
+void exec_clock_post(struct exec_rank *rank)
+{
+    const struct pst_device_ops *device = rank->exec->config.device;
+    const struct pst_exec_links *links = rank->exec->config.links;
+
+    if (device->advance != NULL && links->post_ns != NULL) {
+        device->advance(rank->device,
+                        device->now(rank->device) + links->post_ns(links->context, rank->index));
+    }
+}
+
 void exec_clock_begin(struct exec_rank *rank, const struct exec_task *task)
 {
     const struct pst_device_ops *device = rank->exec->config.device;

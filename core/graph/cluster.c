@@ -19,11 +19,19 @@ const struct pst_param pst_cluster_params[] = {
         "Bytes per second that a device reads from its memory."),
     ROW(launch_overhead, TIME, "2 us", NULL, "Time that each kernel costs besides its work."),
     ROW(host_overhead, TIME, "0", NULL,
-        "Minimum time of a pass of an operator: the host issues its kernels in this time, while "
-        "the device runs."),
+        "Time in which the host issues the kernels of a pass of an operator. It runs ahead of the "
+        "device: a pass of a stage takes the longer of what all its operators take here and "
+        "there."),
+    ROW(transfer_overhead, TIME, "0", NULL,
+        "Time that the host takes to post a send or a receive, in which a device begins no pass."),
+    ROW(step_overhead, TIME, "0", NULL,
+        "Time that the host takes for the update of a stage's weights."),
     ROW(softmax_traffic, FLOAT, "0", "0..100",
-        "How often a pass of attention moves the scores of all heads through memory, and one of a "
-        "loss its logits in f32; 0: once at most, in one kernel."),
+        "How often a pass of attention moves the scores of all heads through memory; 0: never, in "
+        "one kernel."),
+    ROW(loss_traffic, FLOAT, "0", "0..100",
+        "How often a pass of a loss moves its logits in f32 through memory; 0: never, in one "
+        "kernel."),
     ROW(link_bandwidth, RATE, "8e9", "1..", "Bytes per second from one device to another."),
     ROW(link_latency, TIME, "5 us", NULL, "Time that each transfer costs besides its bytes."),
     ROW(node_size, INT, "0", "0..65536",

@@ -23,7 +23,10 @@ struct pst_cluster {
     uint64_t memory_bandwidth;    /* bytes/s */
     uint64_t launch_overhead;     /* ns per kernel */
     uint64_t host_overhead;       /* ns that the host takes for a pass of an operator */
-    double softmax_traffic;       /* times that a pass moves scores or logits */
+    uint64_t transfer_overhead;   /* ns that it takes for a send or a receive */
+    uint64_t step_overhead;       /* ns that it takes for an update of a stage */
+    double softmax_traffic;       /* times that a pass moves scores of attention */
+    double loss_traffic;          /* times that it moves logits in f32 */
     uint64_t link_bandwidth;      /* bytes/s between two devices */
     uint64_t link_latency;        /* ns */
     int64_t node_size;            /* devices per node, by rank; 0: all in one node */

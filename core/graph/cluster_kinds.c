@@ -6,6 +6,7 @@
  */
 #include "graph/cluster.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -263,15 +264,16 @@ static void take_worst(struct pst_cluster *worst, const struct pst_cluster *kind
         flops < worst->flops * worst->efficiency ? flops / worst->efficiency : worst->flops;
     worst->bf16_flops =
         bf16 < worst->bf16_flops * worst->efficiency ? bf16 / worst->efficiency : worst->bf16_flops;
-    worst->softmax_traffic = kind->softmax_traffic > worst->softmax_traffic
-                                 ? kind->softmax_traffic
-                                 : worst->softmax_traffic;
+    worst->softmax_traffic = fmax(worst->softmax_traffic, kind->softmax_traffic);
+    worst->loss_traffic = fmax(worst->loss_traffic, kind->loss_traffic);
     lower_rate(&worst->memory_bandwidth, kind->memory_bandwidth);
     lower_rate(&worst->link_bandwidth, kind->link_bandwidth);
     lower_rate(&worst->node_link_bandwidth, kind->node_link_bandwidth);
     lower_rate(&worst->host_bandwidth, kind->host_bandwidth);
     raise_cost(&worst->launch_overhead, kind->launch_overhead);
     raise_cost(&worst->host_overhead, kind->host_overhead);
+    raise_cost(&worst->transfer_overhead, kind->transfer_overhead);
+    raise_cost(&worst->step_overhead, kind->step_overhead);
     raise_cost(&worst->link_latency, kind->link_latency);
     raise_cost(&worst->node_link_latency, kind->node_link_latency);
 }

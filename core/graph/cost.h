@@ -61,13 +61,23 @@ static inline struct pst_cost_model pst_cost_of_slice(const struct pst_cost_mode
     of.slice = slice + 1;
     return of;
 }
-/* Times of one operator for `samples` samples on a device of the cluster's description, or on the
+/* Times that one operator takes a device of the cluster's description for `samples` samples, or the
    one that was measured. */
 void pst_cost_op(const struct pst_cost_model *cost, uint32_t op, uint32_t samples,
                  struct pst_times *ret_times);
-/* The sum over ops. */
+/* Times of passes of a stage of these operators: of each pass the sum of what they take the device,
+   or what they take the host if that is more. */
 void pst_cost_ops(const struct pst_cost_model *cost, const uint32_t *ops, uint32_t n_ops,
                   uint32_t samples, struct pst_times *ret_times);
+/* By how much the passes F, B, W of such a stage take longer than its operators take the device. */
+struct pst_pass_scale {
+    double of[3]; /* >= 1 */
+};
+struct pst_pass_scale pst_cost_host_scale(const struct pst_cost_model *cost, const uint32_t *ops,
+                                          uint32_t n_ops, uint32_t samples);
+/* Times of one operator as its share of the passes of a stage. */
+void pst_cost_share(const struct pst_cost_model *cost, const struct pst_pass_scale *scale,
+                    uint32_t op, uint32_t samples, struct pst_times *ret_times);
 uint64_t pst_cost_workspace(const struct pst_cost_model *cost, uint32_t op, uint32_t pass,
                             uint32_t samples);
 /* Node of a rank; 0 where all devices are in one node. */
@@ -78,6 +88,8 @@ uint32_t pst_cost_link(const struct pst_cost_model *cost, uint32_t from, uint32_
    these differ; 0 within one rank. Of two ends that are not alike the slower one counts. */
 uint64_t pst_cost_transfer_ns(const struct pst_cost_model *cost, uint64_t bytes, uint32_t from,
                               uint32_t to);
+/* Time in which the host of a rank posts a send or a receive. */
+uint64_t pst_cost_post_ns(const struct pst_cost_model *cost, uint32_t rank);
 /* Between a device and host memory, one direction. */
 uint64_t pst_cost_host_ns(const struct pst_cost_model *cost, uint64_t bytes);
 /* Ring all-reduce, over the links between nodes if there are more ranks than one node has. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Times of operators: the roofline of Williams, Waterman and Patterson (2009). A pass takes the
- * longer of its arithmetic at peak speed and its memory traffic at full bandwidth, plus one launch;
- * but no less than the host needs to issue it, which runs ahead of the device where it can.
+ * longer of its arithmetic at peak speed and its memory traffic at full bandwidth, plus one launch.
+ * Passes of a stage take no less than the host needs to issue their kernels.
  */
 #include "graph/cost.h"
 
@@ -34,8 +34,11 @@ static uint64_t pass_ns(const struct pst_cost_model *cost, const struct pst_clus
 {
     double flops = 0, bytes = 0;
     pst_op_slice_work(cost->graph, op, cost->slice - 1, pass, samples, &flops, &bytes);
-    if (cluster->softmax_traffic > 0) {
-        bytes += cluster->softmax_traffic *
+    const double traffic_of_softmax = pst_op_is_loss(cost->graph->ops[op].kind)
+                                          ? cluster->loss_traffic
+                                          : cluster->softmax_traffic;
+    if (traffic_of_softmax > 0) {
+        bytes += traffic_of_softmax *
                  pst_op_softmax_bytes(cost->graph, op, cost->slice - 1, pass, samples);
     }
     double peak =
@@ -47,9 +50,6 @@ static uint64_t pass_ns(const struct pst_cost_model *cost, const struct pst_clus
     double ns =
         ceil(arithmetic > traffic ? arithmetic : traffic) + (double)cluster->launch_overhead;
 
-    if (ns < (double)cluster->host_overhead) {
-        ns = (double)cluster->host_overhead;
-    }
     return ns < LONGEST_NS ? (uint64_t)ns : (uint64_t)LONGEST_NS;
 }
 
@@ -221,16 +221,87 @@ void pst_cost_op(const struct pst_cost_model *cost, uint32_t op, uint32_t sample
     (mean ? cost_mean : cost_once)(cost, op, samples, ret_times);
 }
 
+/* Sums over operators: of all, and of the kernels that a described host issues. What parts of a
+   replica do together comes on top of these. */
+struct pass_sums {
+    struct pst_times all, kernels;
+    uint64_t host_ns[3];
+};
+
+static void sum_ops(const struct pst_cost_model *cost, const uint32_t *ops, uint32_t n_ops,
+                    uint32_t samples, struct pass_sums *ret_sums)
+{
+    const uint64_t each = cost->profile == NULL ? cost->cluster->host_overhead : 0;
+
+    *ret_sums = (struct pass_sums){0};
+    for (uint32_t i = 0; i < n_ops; i++) {
+        struct pst_times one;
+
+        pst_cost_op(cost, ops[i], samples, &one);
+        add_times(&one, &ret_sums->all);
+        if (each > 0 && !pst_op_is_convert(cost->graph->ops[ops[i]].kind)) {
+            add_times(&one, &ret_sums->kernels);
+            ret_sums->host_ns[0] += one.forward_ns > 0 ? each : 0;
+            ret_sums->host_ns[1] += one.backward_input_ns > 0 ? each : 0;
+            ret_sums->host_ns[2] += one.backward_weight_ns > 0 ? each : 0;
+        }
+    }
+}
+
+/* What the host takes longer than the device. */
+static uint64_t find_lag(uint64_t host_ns, uint64_t device_ns)
+{
+    return host_ns > device_ns ? host_ns - device_ns : 0;
+}
+
 void pst_cost_ops(const struct pst_cost_model *cost, const uint32_t *ops, uint32_t n_ops,
                   uint32_t samples, struct pst_times *ret_times)
 {
-    struct pst_times sum = {0};
-    for (uint32_t i = 0; i < n_ops; i++) {
-        struct pst_times one;
-        pst_cost_op(cost, ops[i], samples, &one);
-        add_times(&one, &sum);
+    struct pass_sums sums;
+
+    sum_ops(cost, ops, n_ops, samples, &sums);
+    const struct pst_times lag = {find_lag(sums.host_ns[0], sums.kernels.forward_ns),
+                                  find_lag(sums.host_ns[1], sums.kernels.backward_input_ns),
+                                  find_lag(sums.host_ns[2], sums.kernels.backward_weight_ns)};
+
+    *ret_times = sums.all;
+    add_times(&lag, ret_times);
+}
+
+static double scale_of(uint64_t host_ns, uint64_t device_ns)
+{
+    return host_ns > device_ns && device_ns > 0 ? (double)host_ns / (double)device_ns : 1;
+}
+
+struct pst_pass_scale pst_cost_host_scale(const struct pst_cost_model *cost, const uint32_t *ops,
+                                          uint32_t n_ops, uint32_t samples)
+{
+    struct pass_sums sums;
+
+    if (cost->profile != NULL || cost->cluster->host_overhead == 0) {
+        return (struct pst_pass_scale){{1, 1, 1}};
     }
-    *ret_times = sum;
+    sum_ops(cost, ops, n_ops, samples, &sums);
+    return (struct pst_pass_scale){{scale_of(sums.host_ns[0], sums.kernels.forward_ns),
+                                    scale_of(sums.host_ns[1], sums.kernels.backward_input_ns),
+                                    scale_of(sums.host_ns[2], sums.kernels.backward_weight_ns)}};
+}
+
+static uint64_t scaled(uint64_t ns, double scale)
+{
+    return scale > 1 ? (uint64_t)fmin(round((double)ns * scale), LONGEST_NS) : ns;
+}
+
+void pst_cost_share(const struct pst_cost_model *cost, const struct pst_pass_scale *scale,
+                    uint32_t op, uint32_t samples, struct pst_times *ret_times)
+{
+    pst_cost_op(cost, op, samples, ret_times);
+    if (pst_op_is_convert(cost->graph->ops[op].kind)) {
+        return;
+    }
+    ret_times->forward_ns = scaled(ret_times->forward_ns, scale->of[0]);
+    ret_times->backward_input_ns = scaled(ret_times->backward_input_ns, scale->of[1]);
+    ret_times->backward_weight_ns = scaled(ret_times->backward_weight_ns, scale->of[2]);
 }
 
 uint64_t pst_cost_workspace(const struct pst_cost_model *cost, uint32_t op, uint32_t pass,

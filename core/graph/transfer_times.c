@@ -54,6 +54,13 @@ uint64_t pst_cost_transfer_ns(const struct pst_cost_model *cost, uint64_t bytes,
     return pst_sat_add(cluster->link_latency, move_ns(bytes, cluster->link_bandwidth));
 }
 
+uint64_t pst_cost_post_ns(const struct pst_cost_model *cost, uint32_t rank)
+{
+    const struct pst_cluster *cluster = cost->cluster;
+
+    return (cluster->n_kinds > 0 ? pst_cluster_kind(cluster, rank) : cluster)->transfer_overhead;
+}
+
 uint64_t pst_cost_host_ns(const struct pst_cost_model *cost, uint64_t bytes)
 {
     return move_ns(bytes, cost->cluster->host_bandwidth);

@@ -120,6 +120,8 @@ void pst_pass_calls_init(const struct pst_plan_stage *stage, const struct pst_gr
 static void time_replays(const struct pst_plan_stage *stage, const struct pst_graph *graph,
                          const struct pst_cost_model *cost, uint64_t *ret_ns)
 {
+    const struct pst_pass_scale scale =
+        pst_cost_host_scale(cost, stage->nodes, stage->n_nodes, pst_plan_samples(stage));
     uint32_t *replayed = pst_alloc((size_t)stage->n_nodes + 1, sizeof *replayed);
 
     pst_plan_replayed(stage, graph, replayed);
@@ -128,7 +130,7 @@ static void time_replays(const struct pst_plan_stage *stage, const struct pst_gr
         struct pst_times times;
 
         if (replayed[i] > 0) {
-            pst_cost_op(cost, stage->nodes[i], pst_plan_samples(stage), &times);
+            pst_cost_share(cost, &scale, stage->nodes[i], pst_plan_samples(stage), &times);
             if (__builtin_mul_overflow(times.forward_ns, replayed[i], &times.forward_ns)) {
                 times.forward_ns = UINT64_MAX / 2;
             }

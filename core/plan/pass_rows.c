@@ -161,14 +161,16 @@ void pst_pass_call_ns(const struct pst_plan_stage *stage, const struct pst_cost_
                       uint64_t *ret_ns)
 {
     const struct pst_cost_model of = pst_cost_of_slice(cost, slice);
+    struct pst_pass_scale scale;
     struct pst_cost_at at;
     struct pst_times times;
 
     cost = pst_cost_on(&of, stage->ranks, stage->n_ranks, &at);
+    scale = pst_cost_host_scale(cost, stage->nodes, stage->n_nodes, pst_plan_samples(stage));
     for (uint32_t c = 0; c < pass->n_calls; c++) {
         const struct pst_pass_call *call = &pass->calls[c];
 
-        pst_cost_op(cost, stage->nodes[call->node], pst_plan_samples(stage), &times);
+        pst_cost_share(cost, &scale, stage->nodes[call->node], pst_plan_samples(stage), &times);
         ret_ns[c] = call->replay && placed ? 0
                     : call->pass == 0      ? times.forward_ns
                     : call->pass == 1      ? times.backward_input_ns

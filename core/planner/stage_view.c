@@ -637,6 +637,28 @@ static uint64_t host_link(const struct pst_planner *planner,
         ->host_bandwidth;
 }
 
+/* Where the host takes longer than the device, operators take their share of that. */
+static void stretch_to_host(struct pst_planner *planner, const struct pst_stage_question *question,
+                            uint32_t samples)
+{
+    struct pst_stage_node *nodes = planner->scratch.nodes;
+    struct pst_cost_at at;
+    const struct pst_cost_model *cost = pst_cost_on(
+        planner->in.cost, question->ranks, question->ranks == NULL ? 0 : question->n_ranks, &at);
+    const struct pst_pass_scale scale =
+        pst_cost_host_scale(cost, question->nodes, question->n_nodes, samples);
+
+    if (scale.of[0] > 1 || scale.of[1] > 1 || scale.of[2] > 1) {
+        for (uint32_t i = 0; i < question->n_nodes; i++) {
+            struct pst_times times;
+
+            pst_cost_share(cost, &scale, question->nodes[i], samples, &times);
+            nodes[i].forward_ns = times.forward_ns;
+            nodes[i].backward_ns = times.backward_input_ns + times.backward_weight_ns;
+        }
+    }
+}
+
 struct pst_stage_node *pst_view_build(struct pst_planner *planner,
                                       const struct pst_stage_question *question,
                                       struct pst_stage_view *ret_view)
@@ -687,6 +709,7 @@ struct pst_stage_node *pst_view_build(struct pst_planner *planner,
         preset_gathers(planner, n_nodes);
     }
     add_gathered(planner, question);
+    stretch_to_host(planner, question, samples);
     ret_view->static_bytes += stage_static_bytes(planner, question) + pst_value_align(room);
     return scratch->nodes;
 }

@@ -53,6 +53,8 @@ static void slow_device(double ratio, struct pst_cluster *device)
     device->memory_bandwidth = (uint64_t)((double)device->memory_bandwidth / ratio);
     device->launch_overhead = (uint64_t)((double)device->launch_overhead * ratio);
     device->host_overhead = (uint64_t)((double)device->host_overhead * ratio);
+    device->transfer_overhead = (uint64_t)((double)device->transfer_overhead * ratio);
+    device->step_overhead = (uint64_t)((double)device->step_overhead * ratio);
 }
 
 /* A described device has a core for each of its threads. One with fewer takes longer; what was

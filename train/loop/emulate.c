@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/log.h"
+#include "base/saturate.h"
 #include "base/util.h"
 #include "graph/split.h"
 #include "host/plugin_host.h"
@@ -35,15 +36,30 @@ static uint64_t scaled(const struct pst_emulation *emulation, uint64_t ns)
     return time < 4e18 ? (uint64_t)llround(time) : (uint64_t)4e18;
 }
 
+static const struct pst_plan_stage *find_stage(const struct pst_plan *plan, uint32_t rank,
+                                               uint32_t op)
+{
+    const struct pst_plan_stage *stage = plan->stages;
+
+    while (pst_plan_place(stage, rank) == PST_NONE || pst_plan_node(stage, op) == PST_NONE) {
+        stage++;
+    }
+    return stage;
+}
+
 static uint64_t kernel_ns(void *context, uint32_t rank, uint32_t op, uint32_t pass,
                           uint32_t samples, uint32_t slice)
 {
     const struct pst_emulation *emulation = context;
     const struct pst_cost_model of = pst_cost_of_slice(emulation->cost, slice);
+    const struct pst_plan_stage *stage = find_stage(emulation->plan, rank, op);
     struct pst_cost_at at;
+    const struct pst_cost_model *cost = pst_cost_on(&of, &rank, 1, &at);
+    const struct pst_pass_scale scale =
+        pst_cost_host_scale(cost, stage->nodes, stage->n_nodes, samples);
     struct pst_times times;
 
-    pst_cost_op(pst_cost_on(&of, &rank, 1, &at), op, samples, &times);
+    pst_cost_share(cost, &scale, op, samples, &times);
     return scaled(emulation, pass == PST_KERNEL_F   ? times.forward_ns
                              : pass == PST_KERNEL_B ? times.backward_input_ns
                                                     : times.backward_weight_ns);
@@ -57,7 +73,8 @@ static uint64_t update_ns(void *context, uint32_t rank, uint64_t elems, uint32_t
     const struct pst_cost_model *cost = pst_cost_on(emulation->cost, &rank, 1, &at);
     uint64_t ns = pst_sim_update_ns(cost, elems * sizeof(float), n_slots);
     bool measured = cost->profile != NULL && cost->profile->update_bytes_per_second > 0;
-    uint64_t launch = measured ? 0 : cost->cluster->launch_overhead;
+    uint64_t launch =
+        measured ? 0 : pst_sat_add(cost->cluster->launch_overhead, cost->cluster->step_overhead);
 
     /* A stage is updated in one go, so there is one launch. */
     return scaled(emulation, first || ns < launch ? ns : ns - launch);
@@ -98,6 +115,13 @@ static uint32_t node(void *context, uint32_t rank)
     const struct pst_emulation *emulation = context;
 
     return pst_cost_node(emulation->cost, rank);
+}
+
+static uint64_t post_ns(void *context, uint32_t rank)
+{
+    const struct pst_emulation *emulation = context;
+
+    return scaled(emulation, pst_cost_post_ns(emulation->cost, rank));
 }
 
 /* Meetings inside the passes of a step, of parts and of replicas: they wake threads as instructions
@@ -154,6 +178,6 @@ void pst_emulation_init(struct pst_emulation *emulation, const struct pst_sessio
         .plan = session->planned.plan,
         .scale = scale > 0 ? scale : floor_scale(session),
         .device = {emulation, kernel_ns, update_ns, host_ns},
-        .links = {emulation, transfer_ns, meeting_ns, node},
+        .links = {emulation, transfer_ns, meeting_ns, node, post_ns},
     };
 }

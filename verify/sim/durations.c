@@ -4,9 +4,10 @@
  */
 #include "sim/durations.h"
 
-#include "plan/shards.h"
-
 #include <math.h>
+
+#include "base/saturate.h"
+#include "plan/shards.h"
 
 /* A rank has one copy of a parameter, however many of its stages use it; the lowest updates it, or
    the rank's piece of it. */
@@ -67,7 +68,7 @@ uint64_t pst_sim_update_ns(const struct pst_cost_model *cost, uint64_t param_byt
         return measured < 4e18 ? (uint64_t)ceil(measured) : (uint64_t)4e18;
     }
     unsigned __int128 traffic = (unsigned __int128)param_bytes * (2 + 2 * (uint64_t)slots);
-    unsigned __int128 ns = cluster->launch_overhead;
+    unsigned __int128 ns = pst_sat_add(cluster->launch_overhead, cluster->step_overhead);
     if (cluster->memory_bandwidth > 0) {
         ns += (traffic * 1000000000u + cluster->memory_bandwidth - 1) / cluster->memory_bandwidth;
     }

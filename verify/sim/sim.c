@@ -201,6 +201,11 @@ static bool arrive_at_sum(struct pst_sim *sim, uint32_t rank)
 static void post_instr(struct pst_sim *sim, struct pst_sim_rank *state, uint32_t at)
 {
     uint32_t queue = pst_sim_queue_of(state->list[at].op);
+
+    if (queue == QUEUE_SEND || queue == QUEUE_RECV) {
+        state->now = pst_sat_add_ns(
+            state->now, pst_cost_post_ns(sim->durations.cost, (uint32_t)(state - sim->ranks)));
+    }
     uint64_t start = state->now;
     state->posted[at] = start;
     state->behind = PST_NONE;

@@ -35,7 +35,12 @@ static uint64_t call_ns(const struct pst_sim_record *record, uint32_t rank, uint
         struct pst_cost_at at;
 
         *known = (struct pst_sim_known){.samples = call->samples, .slice = slice};
-        pst_cost_op(pst_cost_on(&of, &rank, 1, &at), call->op, call->samples, &known->times);
+        const struct pst_cost_model *cost = pst_cost_on(&of, &rank, 1, &at);
+        const struct pst_plan_stage *all = &record->plan->stages[stage];
+        const struct pst_pass_scale scale =
+            pst_cost_host_scale(cost, all->nodes, all->n_nodes, call->samples);
+
+        pst_cost_share(cost, &scale, call->op, call->samples, &known->times);
     }
     return call->pass == 0   ? known->times.forward_ns
            : call->pass == 1 ? known->times.backward_input_ns

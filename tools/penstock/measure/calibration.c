@@ -20,8 +20,8 @@
 
 /* Whoever says one of these describes devices. */
 static const char *const speeds[] = {
-    "flops",           "bf16_flops",    "efficiency",     "memory_bandwidth",
-    "launch_overhead", "host_overhead", "softmax_traffic"};
+    "flops",         "bf16_flops",        "efficiency",    "memory_bandwidth", "launch_overhead",
+    "host_overhead", "transfer_overhead", "step_overhead", "softmax_traffic",  "loss_traffic"};
 /* These are no matter of measuring. */
 static const char *const sizes[] = {"devices", "memory", "reserve"};
 

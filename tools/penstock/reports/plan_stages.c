@@ -134,6 +134,9 @@ static void add_actions(const struct pst_session *session, const struct pst_plan
     const struct pst_cost_model *cost =
         pst_cost_on(&session->cost, stage->ranks, stage->n_ranks, &at);
 
+    const struct pst_pass_scale scale =
+        pst_cost_host_scale(cost, stage->nodes, stage->n_nodes, samples);
+
     pst_plan_replayed(stage, session->graph, times_again);
     for (uint32_t i = 0; i < stage->n_nodes; i++) {
         const bool again = stage->actions[i] == PST_ACTION_RECOMPUTE;
@@ -141,7 +144,7 @@ static void add_actions(const struct pst_session *session, const struct pst_plan
             saved_bytes(session->graph, again ? spared : read, stage->nodes[i], samples);
         struct pst_times times;
 
-        pst_cost_op(cost, stage->nodes[i], samples, &times);
+        pst_cost_share(cost, &scale, stage->nodes[i], samples, &times);
         report->recompute_ns += times.forward_ns * times_again[i];
         switch (stage->actions[i]) {
         case PST_ACTION_RECOMPUTE:
