@@ -125,11 +125,14 @@ def ask(options, command, job):
         for key, value in (devices.keys_of(job, changes) | {"cluster.memory": 0}).items():
             line += ["--set", f"{key}={value}"]
         done = subprocess.run(line, capture_output=True, text=True)
-    if done.returncode < 0:
-        raise RuntimeError(f"{' '.join(line)}: signal {-done.returncode}")
-    if done.returncode:
-        raise Refused(" ".join(done.stderr.replace(f"{file.name}:", "").split()))
-    return json.loads(done.stdout)
+    try:
+        answer = json.loads(done.stdout)
+    except json.JSONDecodeError:
+        raise RuntimeError(f"{' '.join(line)}: exit code {done.returncode}, and no JSON: "
+                           f"{done.stderr or done.stdout[:200]}") from None
+    if "error" in answer:
+        raise Refused(answer["error"]["message"])
+    return answer
 
 
 def held_scores(job):
