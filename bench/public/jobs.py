@@ -118,11 +118,12 @@ def ask(options, command, job):
     one are known."""
     changes = dict(change.split("=", 1) for change in options.set + [
         change for name, change in options.set_for if name == job["set"]])
+    job["keys"] = devices.keys_of(job, changes)
     with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
         file.write(config(job))
         file.flush()
         line = [options.penstock, command, file.name, "--json", "--quiet"]
-        for key, value in (devices.keys_of(job, changes) | {"cluster.memory": 0}).items():
+        for key, value in (job["keys"] | {"cluster.memory": 0}).items():
             line += ["--set", f"{key}={value}"]
         done = subprocess.run(line, capture_output=True, text=True)
     try:
