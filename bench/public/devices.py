@@ -82,7 +82,7 @@ def cluster_file(job):
 
 
 def memory(job):
-    """Bytes of one device."""
+    """Bytes of one device, of a job whose keys are known."""
     described = tomllib.loads(cluster_file(job).read_text())["cluster"]["memory"]
-    number, unit = str(keys_of(job, {}).get("cluster.memory", described)).split()
+    number, unit = job["keys"].get("cluster.memory", described).split()
     return float(number) * UNITS[unit]

@@ -13,9 +13,19 @@ def percent(value, sign=True):
 
 
 def table(titles, lines):
+    """Nothing where there are no lines."""
+    if not lines:
+        return
     print("\n| " + " | ".join(titles) + " |\n|" + " --- |" * len(titles))
     for cells in lines:
         print("| " + " | ".join(map(str, cells)) + " |")
+
+
+def by_set(jobs):
+    found = defaultdict(list)
+    for job in jobs:
+        found[job["set"]].append(job)
+    return found
 
 
 def errors(pairs):
@@ -52,39 +62,40 @@ def step_cells(jobs):
 
 def step_tables(jobs):
     """One line a set, then one a class of each set."""
-    usable = [job for job in jobs if "predicted" in job and "measured" in job]
-    sets = list(dict.fromkeys(job["set"] for job in usable))
-    of_set = {name: [job for job in usable if job["set"] == name] for name in sets}
+    sets = by_set(job for job in jobs if "predicted" in job and "measured" in job)
     table(["steps", "rows", "mean error", "median", "bias", "worst", "tau", "groups",
-           "best picked", "regret"], [[name] + step_cells(of_set[name]) for name in sets])
+           "best picked", "regret"], [[name] + step_cells(chosen) for name, chosen in sets.items()])
     lines = []
-    for name in sets:
-        classes = dict.fromkeys(c for job in of_set[name] for c in job["classes"])
+    for name, chosen in sets.items():
+        classes = {cls for job in chosen for cls in job["classes"]}
         for cls in sorted(classes, key=lambda text: (text.rstrip("0123456789"), len(text), text)):
-            cells = step_cells([job for job in of_set[name] if cls in job["classes"]])
+            cells = step_cells([job for job in chosen if cls in job["classes"]])
             lines.append([name, cls, cells[0], cells[1], cells[3], cells[4]])
     table(["set", "class", "rows", "mean error", "bias", "worst"], lines)
+
+
+def memory_line(name, jobs, limit):
+    """How many rows ran out of memory and how many are said to, and the same of those that ran."""
+    known = [job for job in jobs if "predicted_peak" in job]
+    out, ran = ([job["predicted_peak"] > limit(job) for job in known if job.get(key)]
+                for key in ("out", "ran"))
+    return [name, len(out), sum(out), len(out) - sum(out), len(ran), sum(ran)]
 
 
 def memory_tables(jobs, limit):
     """Peaks of the ranks that were measured, and which rows are said to run out of memory."""
     lines = []
-    for name in dict.fromkeys(job["set"] for job in jobs):
-        off = errors(pair for job in jobs if job["set"] == name for pair in job.get("pairs", []))
+    sets = by_set(jobs)
+    for name, chosen in sets.items():
+        off = errors(pair for job in chosen for pair in job.get("pairs", []))
         if off:
             lines.append([name, len(off), percent(statistics.mean(map(abs, off)), False),
                           percent(statistics.mean(off)), percent(max(off, key=abs))])
-    if lines:
-        table(["peaks", "figures", "mean error", "bias", "worst"], lines)
-    lines = []
-    for title, chosen in (("all rows", jobs),
-                          ("without doubtful rows", [job for job in jobs if job["good"]])):
-        known = [job for job in chosen if "predicted_peak" in job]
-        out = [job["predicted_peak"] > limit(job) for job in known if job.get("out")]
-        ran = [job["predicted_peak"] > limit(job) for job in known if job.get("ran")]
-        lines.append([title, len(out), sum(out), len(out) - sum(out), len(ran), sum(ran)])
-    if any(line[1] for line in lines):
-        table(["out of memory", "ran out", "said so", "missed", "ran", "false alarms"], lines)
+    table(["peaks", "figures", "mean error", "bias", "worst"], lines)
+    sets |= {"all": jobs, "all without doubtful rows": [job for job in jobs if job.get("good")]}
+    lines = [memory_line(name, chosen, limit) for name, chosen in sets.items()]
+    table(["out of memory", "ran out", "said so", "missed", "ran", "false alarms"],
+          [line for line in lines if line[1] or line[4]])
 
 
 def pass_table(found):
@@ -101,6 +112,5 @@ def refusals(jobs):
     for job in jobs:
         if "refused" in job:
             lines[job["set"], job["refused"]] += 1
-    if lines:
-        table(["set", "rows without a prediction", "why"],
-              [[name, count, why] for (name, why), count in lines.items()])
+    table(["set", "rows without a prediction", "why"],
+          [[name, count, why] for (name, why), count in lines.items()])

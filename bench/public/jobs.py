@@ -112,22 +112,28 @@ def config(job):
         for name, table in tables.items() if table)
 
 
-def simulate(options, job):
-    """The answer of penstock simulate; memory has no limit, so that peaks above it are known."""
+def ask(options, command, job):
+    """The JSON answer of `penstock plan` or `simulate`, which predict alike; that of simulate has
+    the whole timeline, 600 MB for 512 devices. Memory has no limit, so that peaks above the real
+    one are known."""
     changes = dict(change.split("=", 1) for change in options.set + [
         change for name, change in options.set_for if name == job["set"]])
+    job["keys"] = devices.keys_of(job, changes)
     with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
         file.write(config(job))
         file.flush()
-        command = [options.penstock, "simulate", file.name, "--json", "--quiet"]
-        for key, value in (devices.keys_of(job, changes) | {"cluster.memory": 0}).items():
-            command += ["--set", f"{key}={value}"]
-        done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode < 0:
-        raise RuntimeError(f"{' '.join(command)}: signal {-done.returncode}")
-    if done.returncode:
-        raise Refused(" ".join(done.stderr.replace(f"{file.name}:", "").split()))
-    return json.loads(done.stdout)
+        line = [options.penstock, command, file.name, "--json", "--quiet"]
+        for key, value in (job["keys"] | {"cluster.memory": 0}).items():
+            line += ["--set", f"{key}={value}"]
+        done = subprocess.run(line, capture_output=True, text=True)
+    try:
+        answer = json.loads(done.stdout)
+    except json.JSONDecodeError:
+        raise RuntimeError(f"{' '.join(line)}: exit code {done.returncode}, and no JSON: "
+                           f"{done.stderr or done.stdout[:200]}") from None
+    if "error" in answer:
+        raise Refused(answer["error"]["message"])
+    return answer
 
 
 def held_scores(job):
@@ -145,11 +151,11 @@ def held_scores(job):
             for s, n in enumerate(layers)]
 
 
-def peaks(job, simulated):
+def peaks(job, plan):
     """Predicted bytes at the peak of every rank."""
     each = job["replicas"] * job["tensor"]
     scores = held_scores(job) if devices.has_scores(job) else [0] * job["stages"]
-    return [rank["peak_bytes"] + scores[i // each] for i, rank in enumerate(simulated["ranks"])]
+    return [rank["peak_bytes"] + scores[i // each] for i, rank in enumerate(plan["devices"])]
 
 
 def predict(options, job):
@@ -157,9 +163,9 @@ def predict(options, job):
     began = time.monotonic()
     try:
         if "refused" not in job:
-            simulated = simulate(options, job)
-            job["predicted"] = simulated["step_us"] / 1e3
-            found = peaks(job, simulated)
+            plan = ask(options, "plan", job)
+            job["predicted"] = plan["step_us"] / 1e3
+            found = peaks(job, plan)
             where = {"first": found[0], "last": found[-1], "max": max(found)}
             job["predicted_peak"] = max(found)
             job["pairs"] = [(found[rank] if isinstance(rank, int) else where[rank], measured)

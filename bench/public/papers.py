@@ -60,7 +60,7 @@ def passes(options):
     found = []
     for model in ZERO_BUBBLE:
         job = zero_bubble_job(model, model["count"]) | {"split_passes": True}
-        timeline = jobs.simulate(options, job)["timeline"][1]
+        timeline = jobs.ask(options, "simulate", job)["timeline"][1]
         for op, published in zip("FBW", model["passes"]):
             event = next(e for e in timeline if e["op"] == op)
             found.append((model["name"], op, (event["end_us"] - event["start_us"]) / 1e3,

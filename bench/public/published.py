@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares predictions of penstock simulate with what others have measured and published.
+"""Compares predictions of penstock with what others have measured and published.
 
   bench/public/published.py [--build build/release] [--jobs N] [--rows] [--json FILE]
                             [--set KEY=VALUE ...] [--set-for SET:KEY=VALUE ...] FILE-or-FOLDER ...
