@@ -40,6 +40,11 @@ const struct pst_param pst_cluster_params[] = {
         "Bytes per second that leave a node, and that enter it; its devices share them."),
     ROW(node_link_latency, TIME, "20 us", NULL,
         "Time that a transfer to another node costs besides its bytes."),
+    ROW(collective_bandwidth, RATE, "0", NULL,
+        "Bytes per second of a node in sums and gathers between two nodes; 0: "
+        "node_link_bandwidth."),
+    ROW(collective_decay, FLOAT, "0", "0..2",
+        "How these slow down: between n nodes to (n / 2) to the power of minus this."),
     ROW(host_bandwidth, RATE, "12e9", "1..", "Bytes per second to host memory, or from it."),
     ROW(link_directions, INT, "1", "1..2",
         "1: copies to and from host memory run concurrently; 2: both directions share the host "

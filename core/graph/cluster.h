@@ -19,20 +19,22 @@ struct pst_cluster {
     uint64_t reserve; /* bytes of memory that plans leave free */
     double flops;     /* peak FLOP/s of one device, f32 */
     double bf16_flops;
-    double efficiency;            /* part of the peak that products reach */
-    uint64_t memory_bandwidth;    /* bytes/s */
-    uint64_t launch_overhead;     /* ns per kernel */
-    uint64_t host_overhead;       /* ns that the host takes for a pass of an operator */
-    uint64_t transfer_overhead;   /* ns that it takes for a send or a receive */
-    uint64_t step_overhead;       /* ns that it takes for an update of a stage */
-    double softmax_traffic;       /* times that a pass moves scores of attention */
-    double loss_traffic;          /* times that it moves logits in f32 */
-    uint64_t link_bandwidth;      /* bytes/s between two devices */
-    uint64_t link_latency;        /* ns */
-    int64_t node_size;            /* devices per node, by rank; 0: all in one node */
-    uint64_t node_link_bandwidth; /* bytes/s of a node's link to the others, each direction */
-    uint64_t node_link_latency;   /* ns */
-    uint64_t host_bandwidth;      /* bytes/s between a device and host memory; 0: not modelled */
+    double efficiency;             /* part of the peak that products reach */
+    uint64_t memory_bandwidth;     /* bytes/s */
+    uint64_t launch_overhead;      /* ns per kernel */
+    uint64_t host_overhead;        /* ns that the host takes for a pass of an operator */
+    uint64_t transfer_overhead;    /* ns that it takes for a send or a receive */
+    uint64_t step_overhead;        /* ns that it takes for an update of a stage */
+    double softmax_traffic;        /* times that a pass moves scores of attention */
+    double loss_traffic;           /* times that it moves logits in f32 */
+    uint64_t link_bandwidth;       /* bytes/s between two devices */
+    uint64_t link_latency;         /* ns */
+    int64_t node_size;             /* devices per node, by rank; 0: all in one node */
+    uint64_t node_link_bandwidth;  /* bytes/s of a node's link to the others, each direction */
+    uint64_t node_link_latency;    /* ns */
+    uint64_t collective_bandwidth; /* bytes/s of a node in collectives between two; 0: its link's */
+    double collective_decay;       /* on n nodes (n / 2)^-decay of it */
+    uint64_t host_bandwidth;       /* bytes/s between a device and host memory; 0: not modelled */
     int64_t link_directions; /* 2: copies in both directions share that link; else they do not */
 
     /* Set if devices differ: then each figure above is the worst of any device, except memory and

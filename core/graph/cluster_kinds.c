@@ -269,6 +269,8 @@ static void take_worst(struct pst_cluster *worst, const struct pst_cluster *kind
     lower_rate(&worst->memory_bandwidth, kind->memory_bandwidth);
     lower_rate(&worst->link_bandwidth, kind->link_bandwidth);
     lower_rate(&worst->node_link_bandwidth, kind->node_link_bandwidth);
+    lower_rate(&worst->collective_bandwidth, kind->collective_bandwidth);
+    worst->collective_decay = fmax(worst->collective_decay, kind->collective_decay);
     lower_rate(&worst->host_bandwidth, kind->host_bandwidth);
     raise_cost(&worst->launch_overhead, kind->launch_overhead);
     raise_cost(&worst->host_overhead, kind->host_overhead);

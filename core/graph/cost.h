@@ -104,15 +104,15 @@ struct pst_meet_bytes {
     uint64_t added, copied;
 };
 /* Bytes that go by the link of a node while a ring sums or copies these, where the same meeting of
-   each part takes place at the same time; far: the members of a meeting are not all in one node. */
-struct pst_meet_bytes pst_cost_shared_bytes(struct pst_meet_bytes bytes, bool far,
+   each part takes place at the same time; the members of a meeting are in n_nodes. */
+struct pst_meet_bytes pst_cost_shared_bytes(struct pst_meet_bytes bytes, uint32_t n_nodes,
                                             uint32_t n_parts);
 /* Reduce-scatter of what is added, then all-gather of what is copied, on a ring over the links
    between nodes or within one. No bytes at all: the latencies of both. */
 uint64_t pst_cost_ring_ns(const struct pst_cost_model *cost, struct pst_meet_bytes bytes,
-                          uint32_t n_ranks, bool between_nodes);
-/* Returns true if these ranks are in more than one node. */
-bool pst_cost_spans_nodes(const struct pst_cost_model *cost, const uint32_t *ranks,
-                          uint32_t n_ranks);
+                          uint32_t n_ranks, uint32_t n_nodes);
+/* Returns in how many nodes these ranks are. */
+uint32_t pst_cost_count_nodes(const struct pst_cost_model *cost, const uint32_t *ranks,
+                              uint32_t n_ranks);
 
 #endif

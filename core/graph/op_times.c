@@ -167,7 +167,7 @@ static uint64_t convert_ns(const struct pst_cost_model *cost, uint32_t op, uint3
                ? pst_cost_ring_ns(
                      cost,
                      (struct pst_meet_bytes){added ? all : 0, work != PST_WORK_SCATTER ? all : 0},
-                     of->parts, false)
+                     of->parts, 1)
                : pass_ns(cost, cost->cluster, op, pass, samples);
 }
 
@@ -232,6 +232,7 @@ static void sum_ops(const struct pst_cost_model *cost, const uint32_t *ops, uint
                     uint32_t samples, struct pass_sums *ret_sums)
 {
     const uint64_t each = cost->profile == NULL ? cost->cluster->host_overhead : 0;
+    const uint32_t *op_of = cost->graph->op_of; /* what divides an operator counts as one */
 
     *ret_sums = (struct pass_sums){0};
     for (uint32_t i = 0; i < n_ops; i++) {
@@ -239,8 +240,11 @@ static void sum_ops(const struct pst_cost_model *cost, const uint32_t *ops, uint
 
         pst_cost_op(cost, ops[i], samples, &one);
         add_times(&one, &ret_sums->all);
-        if (each > 0 && !pst_op_is_convert(cost->graph->ops[ops[i]].kind)) {
-            add_times(&one, &ret_sums->kernels);
+        if (each == 0 || pst_op_is_convert(cost->graph->ops[ops[i]].kind)) {
+            continue;
+        }
+        add_times(&one, &ret_sums->kernels);
+        if (op_of == NULL || i == 0 || op_of[ops[i]] != op_of[ops[i - 1]]) {
             ret_sums->host_ns[0] += one.forward_ns > 0 ? each : 0;
             ret_sums->host_ns[1] += one.backward_input_ns > 0 ? each : 0;
             ret_sums->host_ns[2] += one.backward_weight_ns > 0 ? each : 0;

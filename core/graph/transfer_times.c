@@ -5,6 +5,8 @@
  */
 #include "graph/cost.h"
 
+#include <math.h>
+
 #include "base/saturate.h"
 
 /* ceil(bytes * 1e9 / bandwidth), exact, saturating. */
@@ -66,12 +68,24 @@ uint64_t pst_cost_host_ns(const struct pst_cost_model *cost, uint64_t bytes)
     return move_ns(bytes, cost->cluster->host_bandwidth);
 }
 
-struct pst_meet_bytes pst_cost_shared_bytes(struct pst_meet_bytes bytes, bool far, uint32_t n_parts)
+struct pst_meet_bytes pst_cost_shared_bytes(struct pst_meet_bytes bytes, uint32_t n_nodes,
+                                            uint32_t n_parts)
 {
-    const uint64_t rings = far ? n_parts : 1;
+    const uint64_t rings = n_nodes > 1 ? n_parts : 1;
 
     return (struct pst_meet_bytes){pst_sat_mul(bytes.added, rings),
                                    pst_sat_mul(bytes.copied, rings)};
+}
+
+/* More nodes reach less of their links in a collective. */
+static uint64_t collective_rate(const struct pst_cluster *cluster, uint32_t n_nodes)
+{
+    const uint64_t rate = cluster->collective_bandwidth > 0 ? cluster->collective_bandwidth
+                                                            : cluster->node_link_bandwidth;
+
+    return cluster->collective_decay > 0
+               ? (uint64_t)ceil((double)rate * pow(n_nodes / 2.0, -cluster->collective_decay))
+               : rate;
 }
 
 /*
@@ -79,10 +93,10 @@ struct pst_meet_bytes pst_cost_shared_bytes(struct pst_meet_bytes bytes, bool fa
  * (Patarasuk and Yuan, 2009). Its slowest link sets the pace.
  */
 uint64_t pst_cost_ring_ns(const struct pst_cost_model *cost, struct pst_meet_bytes bytes,
-                          uint32_t n_ranks, bool between_nodes)
+                          uint32_t n_ranks, uint32_t n_nodes)
 {
     const struct pst_cluster *cluster = cost->cluster;
-    const uint64_t hop = between_nodes ? cluster->node_link_latency : cluster->link_latency;
+    const uint64_t hop = n_nodes > 1 ? cluster->node_link_latency : cluster->link_latency;
     const unsigned phases = (bytes.added == 0) != (bytes.copied == 0) ? 1 : 2;
     unsigned __int128 steps, moved, latency;
 
@@ -94,24 +108,31 @@ uint64_t pst_cost_ring_ns(const struct pst_cost_model *cost, struct pst_meet_byt
     latency = steps * phases * hop;
     return pst_sat_add(
         latency > UINT64_MAX / 2 ? UINT64_MAX / 2 : (uint64_t)latency,
-        move_ns(moved, between_nodes ? cluster->node_link_bandwidth : cluster->link_bandwidth));
+        move_ns(moved, n_nodes > 1 ? collective_rate(cluster, n_nodes) : cluster->link_bandwidth));
 }
 
 uint64_t pst_cost_allreduce_ns(const struct pst_cost_model *cost, uint64_t bytes, uint32_t n_ranks)
 {
-    const struct pst_cluster *cluster = cost->cluster;
+    const uint64_t size = (uint64_t)cost->cluster->node_size;
 
     return pst_cost_ring_ns(cost, (struct pst_meet_bytes){bytes, bytes}, n_ranks,
-                            cluster->node_size > 0 && n_ranks > (uint64_t)cluster->node_size);
+                            size > 0 && n_ranks > size ? (uint32_t)((n_ranks + size - 1) / size)
+                                                       : 1);
 }
 
-bool pst_cost_spans_nodes(const struct pst_cost_model *cost, const uint32_t *ranks,
-                          uint32_t n_ranks)
+uint32_t pst_cost_count_nodes(const struct pst_cost_model *cost, const uint32_t *ranks,
+                              uint32_t n_ranks)
 {
-    for (uint32_t i = 1; i < n_ranks; i++) {
-        if (pst_cost_node(cost, ranks[i]) != pst_cost_node(cost, ranks[0])) {
-            return true;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < n_ranks; i++) {
+        uint32_t before = i; /* neighbours in the list are mostly of one node */
+
+        while (before > 0 &&
+               pst_cost_node(cost, ranks[before - 1]) != pst_cost_node(cost, ranks[i])) {
+            before--;
         }
+        n += before == 0;
     }
-    return false;
+    return n;
 }

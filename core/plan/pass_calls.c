@@ -165,12 +165,12 @@ uint64_t pst_plan_scatter_ns(const struct pst_plan *plan, const struct pst_cost_
 {
     const struct pst_plan_stage *of = &plan->stages[stage];
     const struct pst_meet_bytes added = {bytes, 0};
-    const bool far = pst_cost_spans_nodes(cost, of->ranks, of->n_ranks);
+    const uint32_t n_nodes = pst_cost_count_nodes(cost, of->ranks, of->n_ranks);
     struct pst_cost_at at;
 
     return pst_cost_ring_ns(pst_cost_on(cost, of->ranks, of->n_ranks, &at),
-                            pst_cost_shared_bytes(added, far, of->tensor), pst_plan_replicas(of),
-                            far);
+                            pst_cost_shared_bytes(added, n_nodes, of->tensor),
+                            pst_plan_replicas(of), n_nodes);
 }
 
 /* Returns the time of the sums directly after W of a node. */
@@ -226,13 +226,13 @@ uint64_t pst_plan_gather_ns(const struct pst_plan *plan, const struct pst_cost_m
                             uint32_t stage, uint64_t bytes)
 {
     const struct pst_plan_stage *of = &plan->stages[stage];
-    const bool far = pst_cost_spans_nodes(cost, of->ranks, of->n_ranks);
+    const uint32_t n_nodes = pst_cost_count_nodes(cost, of->ranks, of->n_ranks);
     const struct pst_meet_bytes copied = {0, bytes};
     struct pst_cost_at at;
 
     return pst_cost_ring_ns(pst_cost_on(cost, of->ranks, of->n_ranks, &at),
-                            pst_cost_shared_bytes(copied, far, of->tensor), pst_plan_replicas(of),
-                            far);
+                            pst_cost_shared_bytes(copied, n_nodes, of->tensor),
+                            pst_plan_replicas(of), n_nodes);
 }
 
 static uint64_t bytes_of(const struct pst_graph *graph, const uint32_t *bucket, uint32_t n)

@@ -151,8 +151,8 @@ static bool add_borders(const struct pst_planner *part, const struct pst_stage_q
 
         if (cut != CUT_NONE && crosses(own, is_inside)) {
             is_sound &= cut == CUT_TOKENS;
-            *io_ns = pst_sat_add(*io_ns,
-                                 pst_cost_ring_ns(part->in.cost, bytes, question->tensor, false));
+            *io_ns =
+                pst_sat_add(*io_ns, pst_cost_ring_ns(part->in.cost, bytes, question->tensor, 1));
         }
     }
     free(is_inside);

@@ -92,13 +92,13 @@ static uint64_t meeting_ns(void *context, struct pst_meet_bytes bytes, const uin
 {
     const struct pst_emulation *emulation = context;
     const struct pst_plan *plan = emulation->plan;
-    const bool far = pst_cost_spans_nodes(emulation->cost, ranks, n_ranks);
+    const uint32_t n_nodes = pst_cost_count_nodes(emulation->cost, ranks, n_ranks);
     struct pst_cost_at at;
 
-    bytes =
-        pst_cost_shared_bytes(bytes, far, n_ranks < plan->n_devices ? pst_plan_tensor(plan) : 1);
+    bytes = pst_cost_shared_bytes(bytes, n_nodes,
+                                  n_ranks < plan->n_devices ? pst_plan_tensor(plan) : 1);
     return scaled(emulation, pst_cost_ring_ns(pst_cost_on(emulation->cost, ranks, n_ranks, &at),
-                                              bytes, n_ranks, far));
+                                              bytes, n_ranks, n_nodes));
 }
 
 static uint64_t host_ns(void *context, uint32_t rank, uint64_t bytes)

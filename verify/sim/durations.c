@@ -334,7 +334,7 @@ uint64_t pst_sim_copy_ns(const struct pst_sim_durations *durations, const struct
 
 uint64_t pst_sim_collective_ns(const struct pst_sim_durations *durations,
                                const struct pst_instr *instr, uint32_t rank, const uint32_t *ranks,
-                               uint32_t n_ranks, bool far)
+                               uint32_t n_ranks, uint32_t n_nodes)
 {
     const struct pst_plan *plan = durations->plan;
     const struct pst_meet_bytes bytes = pst_plan_meet_bytes(plan, durations->graph, instr, rank);
@@ -342,6 +342,6 @@ uint64_t pst_sim_collective_ns(const struct pst_sim_durations *durations,
 
     return pst_cost_ring_ns(
         pst_cost_on(durations->cost, ranks, ranks == NULL ? 0 : n_ranks, &at),
-        pst_cost_shared_bytes(bytes, far, instr->op == PST_I_NORM ? 1 : pst_plan_tensor(plan)),
-        n_ranks, far);
+        pst_cost_shared_bytes(bytes, n_nodes, instr->op == PST_I_NORM ? 1 : pst_plan_tensor(plan)),
+        n_ranks, n_nodes);
 }

@@ -120,10 +120,9 @@ struct pst_sim_edge pst_sim_transfer(struct pst_sim_durations *durations,
                                      const struct pst_instr *send, uint32_t from);
 /* Time of OFFLOAD or FETCH. */
 uint64_t pst_sim_copy_ns(const struct pst_sim_durations *durations, const struct pst_instr *instr);
-/* Time of REDUCE, TIE, NORM or GATHER of a rank among n ranks, NULL: all. far: the ranks are not
- * all in one node. */
+/* Time of REDUCE, TIE, NORM or GATHER of a rank among n ranks, NULL: all, which are in n_nodes. */
 uint64_t pst_sim_collective_ns(const struct pst_sim_durations *durations,
                                const struct pst_instr *instr, uint32_t rank, const uint32_t *ranks,
-                               uint32_t n_ranks, bool far);
+                               uint32_t n_ranks, uint32_t n_nodes);
 
 #endif

@@ -169,7 +169,7 @@ static void complete_collective(struct pst_sim *sim, const struct pst_instr *ins
     uint64_t start = collective->ready_ns;
     uint64_t end =
         pst_sat_add_ns(start, pst_sim_collective_ns(&sim->durations, instr, rank, collective->ranks,
-                                                    collective->n_ranks, collective->far));
+                                                    collective->n_ranks, collective->n_nodes));
     collective->arrived = 0;
     collective->ready_ns = 0;
     for (uint32_t i = 0; i < collective->n_ranks; i++) {

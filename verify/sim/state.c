@@ -62,12 +62,13 @@ static void init_collectives(struct pst_sim *sim, uint32_t rank)
         collective = &sim->collectives[pst_plan_meeting_of(plan, instr, rank)];
         if (collective->n_ranks == 0 && instr->op == PST_I_NORM) {
             collective->n_ranks = plan->n_devices;
-            collective->far = pst_cost_node(sim->durations.cost, plan->n_devices - 1) > 0;
+            collective->n_nodes = 1 + pst_cost_node(sim->durations.cost, plan->n_devices - 1);
         } else if (collective->n_ranks == 0) {
             ranks = pst_arena_array(&sim->arena, plan->n_devices, sizeof *ranks);
             collective->n_ranks = pst_plan_members(plan, instr, rank, ranks);
             collective->ranks = ranks;
-            collective->far = pst_cost_spans_nodes(sim->durations.cost, ranks, collective->n_ranks);
+            collective->n_nodes =
+                pst_cost_count_nodes(sim->durations.cost, ranks, collective->n_ranks);
         }
     }
 }

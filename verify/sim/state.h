@@ -69,7 +69,7 @@ struct pst_sim_collective {
     uint64_t ready_ns;
     uint32_t arrived, n_ranks;
     const uint32_t *ranks; /* NULL: all */
-    bool far;              /* its ranks are not all in one node */
+    uint32_t n_nodes;      /* of its ranks */
 };
 
 struct pst_sim {
