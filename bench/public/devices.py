@@ -21,13 +21,15 @@ Megatron-LM's tests (`a100-ci`, `h100-ci`), model_config.yaml in tests/functiona
                 --overlap-grad-reduce nor --use-distributed-optimizer; sums in f32, as bf16 needs
                 (arguments.py, accumulate_allreduce_grads_in_fp32)
   besides       "--log-params-norm", "--log-num-zeros-in-grad": passes over all parameters and
-                gradients at each step, and dropout of 0.1 (arguments.py), which is fused with bias
-                and residual sum; penstock's models have neither here
+                gradients at each step; dropout of 0.1 (arguments.py), fused with bias and residual
+                sum. Here there is neither
   models        gpt: "--position-embedding-type: rope", here a table of positions; t5: positions in a
                 table and GELU, here distances and ReLU
 llm.c (`a100-llmc`), train_gpt2.cu: one process a device, kernels fused by hand, cuDNN's attention
-  ("USE_CUDNN=1" in scripts), bf16 gradients, recomputation of GELU alone ("-r" 0: of nothing)
-Decentralized_FM_alpha (`v100-f16`): eager PyTorch in f16, layers recomputed; p3 nodes of AWS
+  ("USE_CUDNN=1" in scripts), nothing recomputed ("-r 0"), bf16 gradients, scattered layer by layer
+  beside the last backward pass (llmc/zero.cuh)
+Decentralized_FM_alpha (`v100-f16`): blocks of Hugging Face's GPT-2, attention and feed-forward part
+  each recomputed (modules/gpt_modules.py), on p3 nodes of AWS
 Megatron-DeepSpeed of vTrain (`vtrain`): attention not fused, no sequence parallelism
 """
 import dataclasses

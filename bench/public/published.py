@@ -69,17 +69,16 @@ def options_of(arguments):
     return options
 
 
-def print_rows(found):
-    for job in found:
-        text = job.get("refused") or (
-            f"{job['predicted']:.1f} ms, {job['measured']:.1f} measured, "
-            f"{figures.percent(job['predicted'] / job['measured'] - 1)}"
-            if "measured" in job else f"{job['predicted']:.1f} ms")
-        for predicted, measured in job.get("pairs", []):
-            text += f"; {predicted / 1e9:.1f} GB, {measured / 1e9:.1f} measured"
-        if job.get("out"):
-            text += f"; {job.get('predicted_peak', 0) / 1e9:.1f} GB, ran out of memory"
-        print(f"{job['set']} {job['id']} ({job['seconds']:.1f} s): {text}")
+def print_row(job):
+    text = job.get("refused") or f"{job['predicted']:.1f} ms"
+    if "measured" in job and "predicted" in job:
+        text += (f", {job['measured']:.1f} measured, "
+                 f"{figures.percent(job['predicted'] / job['measured'] - 1)}")
+    for predicted, measured in job.get("pairs", []):
+        text += f"; {predicted / 1e9:.1f} GB, {measured / 1e9:.1f} measured"
+    if job.get("out") and "predicted_peak" in job:
+        text += f"; {job['predicted_peak'] / 1e9:.1f} GB, ran out of memory"
+    print(f"{job['set']} {job['id']} ({job['seconds']:.1f} s): {text}", flush=True)
 
 
 def main(arguments=None):
@@ -96,9 +95,9 @@ def main(arguments=None):
         if "refused" not in job:
             job["devices"] = job["stages"] * job["replicas"] * job["tensor"]
     with ThreadPoolExecutor(options.jobs) as pool:
-        list(pool.map(lambda job: jobs.predict(options, job), found))
-    if options.rows:
-        print_rows(found)
+        for job in pool.map(lambda job: jobs.predict(options, job), found):
+            if options.rows:
+                print_row(job)
     figures.step_tables(found)
     figures.memory_tables(found, devices.memory)
     if not options.no_papers:
