@@ -2,10 +2,11 @@
 """The devices that published rows ran on: a file of configs/clusters for each, and what follows from
 the framework that ran there. Facts that predictions rest on, with their sources:
 
-nanotron (`h100`), commit 9055c664 of January 2025, when these runs were made:
+nanotron (`h100`), commit 9055c664 of January 2025; the playbook came out a month later:
   attention     flash_attn_varlen_func (models/llama.py), norms in one kernel (TritonRMSNorm)
   parts         tp_mode REDUCE_SCATTER, which is sequence parallelism; gathers and scatters run
-                beside products, tp_linear_async_communication (scripts/scaling_benchmarks.py)
+                beside products, tp_linear_async_communication (scripts/scaling_benchmarks.py);
+                what is gathered is gathered again backward, tp_recompute_allgather
   gradients     accumulated in f32, ACCUMULATE_GRAD_IN_FP32 (scripts/scaling_benchmarks.py)
   zero 0        DistributedDataParallel: all-reduces of f32 buckets during the last backward pass
                 (trainer.py, make_ddp; optim/gradient_accumulator.py, fp32_accum_hook)
