@@ -20,8 +20,8 @@ import rows
 BUILD = None
 ROW = {"id": "a", "source": "s", "class": "c", "device": "h100", "node_size": "8", "model": "llama",
        "layers": "3", "dim": "256", "heads": "8", "kv_heads": "8", "ff": "512", "vocab": "1024",
-       "tied": "true", "context": "128", "targets": "", "tp": "2", "pp": "2", "dp": "2", "zero": "1",
-       "vp": "1", "microbatch": "2", "batch": "16", "schedule": "1f1b", "recompute": "",
+       "tied": "true", "context": "128", "targets": "", "tp": "2", "pp": "2", "dp": "2",
+       "zero": "1", "vp": "1", "microbatch": "2", "batch": "16", "schedule": "1f1b", "recompute": "",
        "split": "2-1h1", "memory_rank": "last", "step_ms": "1", "step_ok": "1", "peak_bytes": "1000",
        "peak_ok": "1", "note": ""}
 
