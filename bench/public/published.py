@@ -10,11 +10,11 @@ project; of a folder all are read. A file's columns say its format (rows.py). Ev
 config for the devices that it ran on (devices.py, jobs.py). A set is a file, by its name without
 ".csv"; the papers are the set "papers". --set changes a key of all configs, --set-for of one set.
 
-Printed are: for each set errors of step times, Kendall's tau and what it costs to pick layouts by
-predictions (groups of rows that differ in layout alone; regret is the measured time of the pick
-over that of the best); errors by class; peaks of memory; rows that ran out of memory; and rows without a
-prediction, with the reason. Of the peaks the largest of all ranks says whether a row runs out of
-the memory that the description of the devices gives."""
+Printed are: for each set errors of step times, Kendall's tau and what it costs to pick layouts
+by predictions (groups of rows that differ in layout alone; regret is the measured time of the
+pick over that of the best); errors by class; peaks of memory; rows that ran out of memory; and
+rows without a prediction, with the reason. Of the peaks the largest of all ranks says whether a
+row runs out of the memory that the description of the devices gives."""
 import argparse
 import json
 import os
