@@ -152,8 +152,9 @@ class Predictions(unittest.TestCase):
     def test_models(self):
         """Every model, interleaving and recomputation become configs that are planned."""
         changes = [{"model": model, "id": model, "split": "", "layers": "4", "ff": "1024",
-                    "tp": "1", "targets": "64" if model == "t5" else "", "vp": "2" if model == "gpt" else "1",
-                    "recompute": "full"} for model in ("gpt", "bert", "t5", "llama")]
+                    "tp": "1", "targets": "64" if model == "t5" else "",
+                    "vp": "2" if model == "gpt" else "1", "recompute": "full"}
+                   for model in ("gpt", "bert", "t5", "llama")]
         with tempfile.TemporaryDirectory() as folder:
             text = run("--rows", written(folder, "rows.csv", *changes))
         self.assertIn("| rows | 4 |", text)
