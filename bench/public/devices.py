@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The devices that published rows ran on: a file of configs/clusters for each, and what follows from
-the framework that ran there. Facts that predictions rest on, with their sources:
+"""The devices that published rows ran on: a file of configs/clusters for each, and what follows
+from the framework that ran there. Facts that predictions rest on, with their sources:
 
-nanotron (`h100`), commit 9055c664 of January 2025, when these runs were made:
+nanotron (`h100`), commit 9055c664 of January 2025; the playbook came out a month later:
   attention     flash_attn_varlen_func (models/llama.py), norms in one kernel (TritonRMSNorm)
   parts         tp_mode REDUCE_SCATTER, which is sequence parallelism; gathers and scatters run
-                beside products, tp_linear_async_communication (scripts/scaling_benchmarks.py)
+                beside products, tp_linear_async_communication (scripts/scaling_benchmarks.py);
+                what is gathered is gathered again backward, tp_recompute_allgather
   gradients     accumulated in f32, ACCUMULATE_GRAD_IN_FP32 (scripts/scaling_benchmarks.py)
   zero 0        DistributedDataParallel: all-reduces of f32 buckets during the last backward pass
                 (trainer.py, make_ddp; optim/gradient_accumulator.py, fp32_accum_hook)
@@ -16,18 +17,21 @@ nanotron (`h100`), commit 9055c664 of January 2025, when these runs were made:
   transfers     two messages of metadata before each tensor (parallel/pipeline_parallel/p2p.py)
   stages        cut by cost of layers and head (models/base.py); the loss is a block of its own
 Megatron-LM's tests (`a100-ci`, `h100-ci`), model_config.yaml in tests/functional_tests/test_cases:
-  attention     bert and t5: "--attention-backend: unfused"; gpt: chosen by Transformer Engine, fused
+  attention     bert and t5: "--attention-backend: unfused"; gpt: what Transformer Engine chooses,
+                which is fused
   gradients     "--deterministic-mode", "--no-gradient-accumulation-fusion"; neither
                 --overlap-grad-reduce nor --use-distributed-optimizer; sums in f32, as bf16 needs
                 (arguments.py, accumulate_allreduce_grads_in_fp32)
   besides       "--log-params-norm", "--log-num-zeros-in-grad": passes over all parameters and
-                gradients at each step, and dropout of 0.1 (arguments.py), which is fused with bias
-                and residual sum; penstock's models have neither here
-  models        gpt: "--position-embedding-type: rope", here a table of positions; t5: positions in a
-                table and GELU, here distances and ReLU
+                gradients at each step; dropout of 0.1 (arguments.py), fused with bias and residual
+                sum. Here there is neither
+  models        gpt: "--position-embedding-type: rope", here a table of positions; t5: positions
+                in a table and GELU, here distances and ReLU
 llm.c (`a100-llmc`), train_gpt2.cu: one process a device, kernels fused by hand, cuDNN's attention
-  ("USE_CUDNN=1" in scripts), bf16 gradients, recomputation of GELU alone ("-r" 0: of nothing)
-Decentralized_FM_alpha (`v100-f16`): eager PyTorch in f16, layers recomputed; p3 nodes of AWS
+  ("USE_CUDNN=1" in scripts), nothing recomputed ("-r 0"), bf16 gradients, scattered layer by layer
+  beside the last backward pass (llmc/zero.cuh)
+Decentralized_FM_alpha (`v100-f16`): blocks of Hugging Face's GPT-2, attention and feed-forward part
+  each recomputed (modules/gpt_modules.py), on p3 nodes of AWS
 Megatron-DeepSpeed of vTrain (`vtrain`): attention not fused, no sequence parallelism
 """
 import dataclasses
@@ -74,7 +78,8 @@ def keys_of(job, changes):
 
 
 def has_scores(job):
-    return DEVICES[job["device"]].scores and FUSED != DEVICES[job["device"]].models.get(job["model"])
+    devices = DEVICES[job["device"]]
+    return devices.scores and devices.models.get(job["model"]) != FUSED
 
 
 def cluster_file(job):

@@ -137,8 +137,8 @@ def ask(options, command, job):
 
 
 def held_scores(job):
-    """Bytes of each stage that attention keeps and penstock's does not: two matrices of scores in 16
-    bits and a mask a layer (Korthikanti et al., "Reducing Activation Recomputation in Large
+    """Bytes of each stage that attention keeps and penstock's does not: two matrices of scores in
+    16 bits and a mask a layer (Korthikanti et al., "Reducing Activation Recomputation in Large
     Transformer Models", 2022: 5 a s^2 b ÷ t), of each micro-batch held or of the one layer that is
     recomputed. A decoder's are counted as the encoder's."""
     layers, _ = job.get("split") or ([len(blocks(job)) / job["stages"]] * job["stages"], 0)

@@ -42,7 +42,7 @@ def zero_bubble_job(model, count):
 
 
 def steps():
-    """The jobs of steps that the papers tell; those of the fewest micro-batches have a peak, too."""
+    """The jobs of steps that the papers tell; those of the fewest micro-batches have a peak."""
     found = []
     for model in ZERO_BUBBLE:
         for count, rate in model["rates"].items():

@@ -10,11 +10,11 @@ project; of a folder all are read. A file's columns say its format (rows.py). Ev
 config for the devices that it ran on (devices.py, jobs.py). A set is a file, by its name without
 ".csv"; the papers are the set "papers". --set changes a key of all configs, --set-for of one set.
 
-Printed are: for each set errors of step times, Kendall's tau and what it costs to pick layouts by
-predictions (groups of rows that differ in layout alone; regret is the measured time of the pick over
-that of the best); errors by class; peaks of memory; rows that ran out of memory; and rows without a
-prediction, with the reason. Of the peaks the largest of all ranks says whether a row runs out of the
-memory that the description of the devices gives."""
+Printed are: for each set errors of step times, Kendall's tau and what it costs to pick layouts
+by predictions (groups of rows that differ in layout alone; regret is the measured time of the
+pick over that of the best); errors by class; peaks of memory; rows that ran out of memory; and
+rows without a prediction, with the reason. Of the peaks the largest of all ranks says whether a
+row runs out of the memory that the description of the devices gives."""
 import argparse
 import json
 import os
@@ -69,17 +69,16 @@ def options_of(arguments):
     return options
 
 
-def print_rows(found):
-    for job in found:
-        text = job.get("refused") or (
-            f"{job['predicted']:.1f} ms, {job['measured']:.1f} measured, "
-            f"{figures.percent(job['predicted'] / job['measured'] - 1)}"
-            if "measured" in job else f"{job['predicted']:.1f} ms")
-        for predicted, measured in job.get("pairs", []):
-            text += f"; {predicted / 1e9:.1f} GB, {measured / 1e9:.1f} measured"
-        if job.get("out"):
-            text += f"; {job.get('predicted_peak', 0) / 1e9:.1f} GB, ran out of memory"
-        print(f"{job['set']} {job['id']} ({job['seconds']:.1f} s): {text}")
+def print_row(job):
+    text = job.get("refused") or f"{job['predicted']:.1f} ms"
+    if "measured" in job and "predicted" in job:
+        text += (f", {job['measured']:.1f} measured, "
+                 f"{figures.percent(job['predicted'] / job['measured'] - 1)}")
+    for predicted, measured in job.get("pairs", []):
+        text += f"; {predicted / 1e9:.1f} GB, {measured / 1e9:.1f} measured"
+    if job.get("out") and "predicted_peak" in job:
+        text += f"; {job['predicted_peak'] / 1e9:.1f} GB, ran out of memory"
+    print(f"{job['set']} {job['id']} ({job['seconds']:.1f} s): {text}", flush=True)
 
 
 def main(arguments=None):
@@ -96,9 +95,9 @@ def main(arguments=None):
         if "refused" not in job:
             job["devices"] = job["stages"] * job["replicas"] * job["tensor"]
     with ThreadPoolExecutor(options.jobs) as pool:
-        list(pool.map(lambda job: jobs.predict(options, job), found))
-    if options.rows:
-        print_rows(found)
+        for job in pool.map(lambda job: jobs.predict(options, job), found):
+            if options.rows:
+                print_row(job)
     figures.step_tables(found)
     figures.memory_tables(found, devices.memory)
     if not options.no_papers:

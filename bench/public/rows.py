@@ -93,7 +93,7 @@ def bigscience_row(row):
 
 def mlperf_row(row):
     return {"id": row["source"], "classes": [],
-            "refused": "the source does not say into how many parts and stages the model is divided"}
+            "refused": "the source does not say how many parts and stages there are"}
 
 
 FORMATS = [(TRUTH, truth_row), (set(VTRAIN), vtrain_row),

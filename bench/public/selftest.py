@@ -18,12 +18,12 @@ import published
 import rows
 
 BUILD = None
-ROW = {"id": "a", "source": "s", "class": "c", "device": "h100", "node_size": "8", "model": "llama",
-       "layers": "3", "dim": "256", "heads": "8", "kv_heads": "8", "ff": "512", "vocab": "1024",
-       "tied": "true", "context": "128", "targets": "", "tp": "2", "pp": "2", "dp": "2", "zero": "1",
-       "vp": "1", "microbatch": "2", "batch": "16", "schedule": "1f1b", "recompute": "",
-       "split": "2-1h1", "memory_rank": "last", "step_ms": "1", "step_ok": "1", "peak_bytes": "1000",
-       "peak_ok": "1", "note": ""}
+ROW = {"id": "a", "source": "s", "class": "c", "device": "h100", "node_size": "8", "model":
+       "llama", "layers": "3", "dim": "256", "heads": "8", "kv_heads": "8", "ff": "512",
+       "vocab": "1024", "tied": "true", "context": "128", "targets": "", "tp": "2", "pp": "2",
+       "dp": "2", "zero": "1", "vp": "1", "microbatch": "2", "batch": "16", "schedule": "1f1b",
+       "recompute": "", "split": "2-1h1", "memory_rank": "last", "step_ms": "1", "step_ok": "1",
+       "peak_bytes": "1000", "peak_ok": "1", "note": ""}
 
 # ROW by hand: two stages of two replicas of two parts, 4 micro-batches of 2 samples a replica
 BY_HAND = """[model]
@@ -151,9 +151,10 @@ class Predictions(unittest.TestCase):
 
     def test_models(self):
         """Every model, interleaving and recomputation become configs that are planned."""
-        changes = [{"model": model, "id": model, "split": "", "layers": "4", "ff": "1024", "tp": "1",
-                    "targets": "64" if model == "t5" else "", "vp": "2" if model == "gpt" else "1",
-                    "recompute": "full"} for model in ("gpt", "bert", "t5", "llama")]
+        changes = [{"model": model, "id": model, "split": "", "layers": "4", "ff": "1024",
+                    "tp": "1", "targets": "64" if model == "t5" else "",
+                    "vp": "2" if model == "gpt" else "1", "recompute": "full"}
+                   for model in ("gpt", "bert", "t5", "llama")]
         with tempfile.TemporaryDirectory() as folder:
             text = run("--rows", written(folder, "rows.csv", *changes))
         self.assertIn("| rows | 4 |", text)
