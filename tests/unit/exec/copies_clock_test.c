@@ -50,7 +50,7 @@ static uint64_t transfer_ns(void *context, uint64_t bytes, uint32_t from, uint32
 static uint64_t meeting_ns(void *context, struct pst_meet_bytes bytes, const uint32_t *ranks,
                            uint32_t n)
 {
-    return pst_cost_ring_ns(context, bytes, n, false);
+    return pst_cost_ring_ns(context, bytes, n, 1);
 }
 
 static uint32_t node(void *context, uint32_t rank)

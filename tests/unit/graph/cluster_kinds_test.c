@@ -96,9 +96,9 @@ TEST(the_slower_end_of_a_link_counts)
     assert_true(pst_cost_link(&cost, 0, 1) != pst_cost_link(&cost, 4, 5));
     assert_true(pst_cost_link(&cost, 0, 2) != pst_cost_link(&cost, 0, 4));
     /* two ranks move the bytes once in two steps, three 4/3 of them in four */
-    assert_int_equal(pst_cost_ring_ns(pst_cost_on(&cost, fast, 2, &at), (struct pst_meet_bytes){100, 100}, 2, false),
+    assert_int_equal(pst_cost_ring_ns(pst_cost_on(&cost, fast, 2, &at), (struct pst_meet_bytes){100, 100}, 2, 1),
                      1000000000u + 2 * 1000);
-    assert_int_equal(pst_cost_ring_ns(pst_cost_on(&cost, both, 3, &at), (struct pst_meet_bytes){300, 300}, 3, false),
+    assert_int_equal(pst_cost_ring_ns(pst_cost_on(&cost, both, 3, &at), (struct pst_meet_bytes){300, 300}, 3, 1),
                      20000000000u + 4 * 1000);
     pst_config_destroy(config);
 }

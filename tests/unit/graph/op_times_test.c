@@ -67,25 +67,36 @@ TEST(only_passes_that_exist)
     assert_int_equal(sum.backward_weight_ns, 20);
 }
 
-/* The host runs ahead of a device that has more to do than it. */
+/* The host issues the kernels of a pass ahead of a device that has more to do than it: the pass
+   takes the longer of two sums, and each operator its share. */
 TEST(host_or_device)
 {
     OWN(graph) *graph = make(PST_F32);
+    const uint32_t ops[] = {0, 1, 2};
     struct pst_cluster cluster = {.flops = 1e9, .launch_overhead = 10};
     struct pst_cost_model cost = {.graph = graph, .cluster = &cluster};
-    struct pst_times device, times;
+    struct pst_times device, times, share;
+    struct pst_pass_scale scale;
+    uint64_t forward_ns = 0;
 
-    pst_cost_op(&cost, 0, 1, &device);
-    assert_true(device.backward_input_ns < device.forward_ns);
-    cluster.host_overhead = device.forward_ns - 1;
-    pst_cost_op(&cost, 0, 1, &times);
+    pst_cost_ops(&cost, ops, 3, 1, &device);
+    cluster.host_overhead = device.forward_ns / 3; /* three operators, two of which have weights */
+    pst_cost_ops(&cost, ops, 3, 1, &times);
     assert_int_equal(times.forward_ns, device.forward_ns);
-    cluster.host_overhead = device.forward_ns + 1;
-    pst_cost_op(&cost, 0, 1, &times);
-    assert_int_equal(times.forward_ns, device.forward_ns + 1);
-    assert_int_equal(times.backward_weight_ns, device.forward_ns + 1);
-    pst_cost_op(&cost, 2, 1, &times); /* the loss has no weights */
-    assert_int_equal(times.backward_weight_ns, 0);
+    assert_int_equal(times.backward_weight_ns, device.backward_weight_ns);
+    cluster.host_overhead = 2 * device.forward_ns;
+    pst_cost_ops(&cost, ops, 3, 1, &times);
+    assert_int_equal(times.forward_ns, 6 * device.forward_ns);
+    assert_int_equal(times.backward_weight_ns, 4 * device.forward_ns);
+    scale = pst_cost_host_scale(&cost, ops, 3, 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        pst_cost_share(&cost, &scale, ops[i], 1, &share);
+        pst_cost_op(&cost, ops[i], 1, &device);
+        assert_int_equal(share.forward_ns, 6 * device.forward_ns);
+        forward_ns += share.forward_ns;
+    }
+    assert_int_equal(forward_ns, times.forward_ns);
+    assert_int_equal(share.backward_weight_ns, 0); /* the loss has no weights */
 }
 
 /* Two heads of 4 x 4 scores of 2 bytes; 4 tokens of 16 logits, of which a loss makes f32. */
@@ -102,9 +113,13 @@ TEST(softmax_through_memory)
         const uint32_t op = find_op(graph, names[i]);
         struct pst_times fused, times;
 
-        cluster.softmax_traffic = 0;
+        double *const own = i == 1 ? &cluster.loss_traffic : &cluster.softmax_traffic;
+        double *const other = i == 1 ? &cluster.softmax_traffic : &cluster.loss_traffic;
+
+        *own = 0;
+        *other = 7; /* of another kind of operator */
         pst_cost_op(&cost, op, 5, &fused);
-        cluster.softmax_traffic = 3;
+        *own = 3;
         pst_cost_op(&cost, op, 5, &times);
         assert_int_equal(times.forward_ns - fused.forward_ns, 3 * 5 * bytes[i]);
         assert_int_equal(times.backward_input_ns - fused.backward_input_ns, 3 * 5 * bytes[i]);

@@ -61,12 +61,34 @@ TEST(nodes_have_links_of_their_own)
     /* two ranks that are not */
     const uint32_t apart[] = {3, 2}, together[] = {5, 3, 4};
     const struct pst_meet_bytes six = {6, 6};
-    assert_true(pst_cost_spans_nodes(&cost, apart, 2));
-    assert_false(pst_cost_spans_nodes(&cost, together, 3));
-    assert_false(pst_cost_spans_nodes(&cost, apart, 1));
-    assert_int_equal(pst_cost_ring_ns(&cost, six, 2, false), 2000000000u + 2 * 7);
-    assert_int_equal(pst_cost_ring_ns(&cost, six, 2, true), 3000000000u + 2 * 11);
-    assert_int_equal(pst_cost_ring_ns(&cost, six, 1, true), 0);
+    const uint32_t three[] = {0, 3, 6, 1, 4};
+
+    assert_int_equal(pst_cost_count_nodes(&cost, apart, 2), 2);
+    assert_int_equal(pst_cost_count_nodes(&cost, together, 3), 1);
+    assert_int_equal(pst_cost_count_nodes(&cost, apart, 1), 1);
+    assert_int_equal(pst_cost_count_nodes(&cost, three, 5), 3);
+    assert_int_equal(pst_cost_ring_ns(&cost, six, 2, 1), 2000000000u + 2 * 7);
+    assert_int_equal(pst_cost_ring_ns(&cost, six, 2, 2), 3000000000u + 2 * 11);
+    assert_int_equal(pst_cost_ring_ns(&cost, six, 1, 2), 0);
+}
+
+/* Collectives have a rate of their own, which falls with the number of nodes: on 8 nodes a quarter
+   to the power of a half of what it is on 2. Transfers keep that of the link. */
+TEST(collectives_slow_down)
+{
+    struct pst_cluster cluster = {.node_size = 1,
+                                  .node_link_bandwidth = 9,
+                                  .collective_bandwidth = 4,
+                                  .collective_decay = 0.5};
+    struct pst_cost_model cost = {.cluster = &cluster};
+    const struct pst_meet_bytes eight = {8, 8};
+
+    assert_int_equal(pst_cost_ring_ns(&cost, eight, 2, 2), 2000000000u);
+    assert_int_equal(pst_cost_ring_ns(&cost, eight, 2, 8), 4000000000u);
+    assert_int_equal(pst_cost_allreduce_ns(&cost, 8, 8), 7000000000u); /* 14 bytes, 2 bytes/s */
+    assert_int_equal(pst_cost_transfer_ns(&cost, 18, 0, 7), 2000000000u);
+    cluster.collective_bandwidth = 0;
+    assert_int_equal(pst_cost_ring_ns(&cost, (struct pst_meet_bytes){9, 9}, 2, 2), 1000000000u);
 }
 
 TEST(host_copies_take_their_bytes)

@@ -307,7 +307,7 @@ TEST(times_of_classes)
 
     open_parts(&rig, "gpt", GPT, 2, false, 35);
     rig.cluster.memory_bandwidth = 1000000000;
-    rig.cluster.softmax_traffic = 16;
+    rig.cluster.loss_traffic = 16;
     rig.cluster.launch_overhead = 7;
     pst_cost_op(&rig.cost, find_op(rig.graph, "loss"), 3, &times);
     assert_int_equal(times.forward_ns, 7 + 3 * (2 * 8 * 4 * 4 + 8 * 4 + 8 * 4 + 4));
