@@ -7,34 +7,29 @@
 #include "base/memory.h"
 #include "base/util.h"
 
-#define BLOCK      64u /* lives that are looked at together */
-#define MOST_LISTS 256 /* of one query: four a level, at most 33 levels */
-#define LOW_LEVELS 5   /* of the tree, below the nodes that have paths */
+#define FEW_BITS   10  /* PST_OCCUPANCY_FEW times */
+#define BLOCK_BITS 5   /* times of a block where there are more */
+#define VECTOR     64u /* lives that are looked at together */
+#define MOST_LISTS 3   /* of one query: the parts of two blocks, and their base */
 
 void pst_occupancy_init(struct pst_occupancy *occupancy, uint32_t n_times)
 {
     memset(occupancy, 0, sizeof *occupancy);
-    if (n_times <= PST_OCCUPANCY_FEW) {
-        return;
-    }
+    occupancy->block_bits = n_times <= PST_OCCUPANCY_FEW ? FEW_BITS : BLOCK_BITS;
     occupancy->n_leaves = 1;
-    while (occupancy->n_leaves < n_times && occupancy->n_leaves < 1u << 30) {
+    while (occupancy->n_leaves <= n_times >> occupancy->block_bits) {
         occupancy->n_leaves *= 2;
     }
-    if (occupancy->n_leaves < n_times) {
-        pst_out_of_memory();
-    }
     occupancy->nodes = pst_alloc(2 * (size_t)occupancy->n_leaves, sizeof *occupancy->nodes);
+    occupancy->lives = pst_alloc(occupancy->n_leaves, sizeof *occupancy->lives);
 }
 
 void pst_occupancy_finish(struct pst_occupancy *occupancy)
 {
     free(occupancy->nodes);
+    free(occupancy->lives);
+    free(occupancy->living);
     pst_arena_finish(&occupancy->arena);
-    free(occupancy->lives.first);
-    free(occupancy->lives.last);
-    free(occupancy->lives.begin);
-    free(occupancy->lives.end);
     memset(occupancy, 0, sizeof *occupancy);
 }
 
@@ -101,47 +96,42 @@ static bool add_span(struct pst_arena *arena, struct pst_spans *spans, struct ps
     return true;
 }
 
-static bool is_on_path(const struct pst_occupancy_path *path, uint32_t node)
+/* All that `any` of a node has, that of its parent has, too: upwards until nothing is new. */
+static void mark_any(struct pst_occupancy *occupancy, uint32_t node, struct pst_span span)
 {
-    return node <= path->node &&
-           path->node >> (__builtin_clz(node) - __builtin_clz(path->node)) == node;
-}
-
-/* Whatever `any` of a node has, that of its parent has, too: upwards until nothing is new. */
-static void mark_span(struct pst_occupancy *occupancy, uint32_t node, struct pst_span span)
-{
-    add_span(&occupancy->arena, &occupancy->nodes[node].whole, span);
-    for (uint32_t i = 0; i < 2; i++) {
-        if (is_on_path(&occupancy->paths[i], node)) {
-            add_span(&occupancy->arena, &occupancy->paths[i].spans, span);
-        }
-    }
     while (node >= 1 && add_span(&occupancy->arena, &occupancy->nodes[node].any, span)) {
         node /= 2;
     }
 }
 
-static void add_block(struct pst_lives *lives)
+/* Makes room for a whole number of vectors; what has no life yet lives at no time. */
+static void make_room_for_lives(struct pst_arena *arena, struct pst_lives *lives)
 {
-    const uint32_t room = lives->room == 0 ? BLOCK : 2 * lives->room;
+    const struct pst_lives old = *lives;
 
-    lives->first = pst_resize(lives->first, room, sizeof *lives->first);
-    lives->last = pst_resize(lives->last, room, sizeof *lives->last);
-    lives->begin = pst_resize(lives->begin, room, sizeof *lives->begin);
-    lives->end = pst_resize(lives->end, room, sizeof *lives->end);
-    for (uint32_t i = lives->room; i < room; i++) {
-        lives->first[i] = UINT32_MAX;
-        lives->last[i] = 0;
+    lives->room = old.room == 0 ? VECTOR : 2 * old.room;
+    lives->first = pst_arena_array(arena, lives->room, sizeof *lives->first);
+    lives->last = pst_arena_array(arena, lives->room, sizeof *lives->last);
+    lives->begin = pst_arena_array(arena, lives->room, sizeof *lives->begin);
+    lives->end = pst_arena_array(arena, lives->room, sizeof *lives->end);
+    for (uint32_t i = 0; i < old.n; i++) {
+        lives->first[i] = old.first[i];
+        lives->last[i] = old.last[i];
+        lives->begin[i] = old.begin[i];
+        lives->end[i] = old.end[i];
     }
-    lives->room = room;
+    for (uint32_t i = old.n; i < lives->room; i++) {
+        lives->first[i] = UINT32_MAX;
+    }
 }
 
-static void add_life(struct pst_lives *lives, uint32_t first, uint32_t last, struct pst_span span)
+static void add_life(struct pst_arena *arena, struct pst_lives *lives, uint32_t first,
+                     uint32_t last, struct pst_span span)
 {
     uint32_t at = 0, high = lives->n, n;
 
     if (lives->n == lives->room) {
-        add_block(lives);
+        make_room_for_lives(arena, lives);
     }
     while (at < high) {
         const uint32_t middle = at + (high - at) / 2;
@@ -163,18 +153,24 @@ static void add_life(struct pst_lives *lives, uint32_t first, uint32_t last, str
     lives->end[at] = span.end;
 }
 
-/* The nodes that make up [left, right) of the leaves, from below. */
-static void add_to_nodes(struct pst_occupancy *occupancy, uint32_t first, uint32_t last,
-                         struct pst_span span)
+static void add_part(struct pst_occupancy *occupancy, uint32_t block, uint32_t first, uint32_t last,
+                     struct pst_span span)
 {
-    uint32_t left = first + occupancy->n_leaves, right = last + occupancy->n_leaves + 1;
+    add_life(&occupancy->arena, &occupancy->lives[block], first, last, span);
+    mark_any(occupancy, block + occupancy->n_leaves, span);
+}
 
-    for (; left < right; left /= 2, right /= 2) {
-        if (left & 1) {
-            mark_span(occupancy, left++, span);
-        }
-        if (right & 1) {
-            mark_span(occupancy, --right, span);
+/* A buffer takes some of blocks low ... high and all of [left, right). Times from one block to
+   another have the border between them, and so all buffers that cross it. */
+static void mark_bases(struct pst_occupancy *occupancy, uint32_t low, uint32_t high, uint32_t left,
+                       uint32_t right, struct pst_span span)
+{
+    for (uint32_t i = 0; i < PST_OCCUPANCY_BASES; i++) {
+        struct pst_occupancy_base *base = &occupancy->bases[i];
+
+        if ((low < base->high && high > base->low) || (left <= base->low && base->low < right) ||
+            (left <= base->high && base->high < right)) {
+            add_span(&occupancy->arena, &base->spans, span);
         }
     }
 }
@@ -183,11 +179,27 @@ void pst_occupancy_add(struct pst_occupancy *occupancy, uint32_t first, uint32_t
                        uint64_t begin, uint64_t end)
 {
     const struct pst_span span = {begin, end};
+    const uint32_t bits = occupancy->block_bits, low = first >> bits, high = last >> bits;
+    uint32_t left = (first + (1u << bits) - 1) >> bits, right = (last + 1) >> bits;
 
-    if (occupancy->n_leaves == 0) {
-        add_life(&occupancy->lives, first, last, span);
-    } else {
-        add_to_nodes(occupancy, first, last, span);
+    mark_bases(occupancy, low, high, left, right, span);
+    if (left > low || right <= low) {
+        add_part(occupancy, low, first, last, span);
+    }
+    if (right <= high && high > low) {
+        add_part(occupancy, high, first, last, span);
+    }
+    left += occupancy->n_leaves;
+    right += occupancy->n_leaves;
+    for (; left < right; left /= 2, right /= 2) {
+        if (left & 1) {
+            add_span(&occupancy->arena, &occupancy->nodes[left].whole, span);
+            mark_any(occupancy, left++, span);
+        }
+        if (right & 1) {
+            add_span(&occupancy->arena, &occupancy->nodes[--right].whole, span);
+            mark_any(occupancy, right, span);
+        }
     }
 }
 
@@ -210,50 +222,115 @@ static void query_spans(struct query *query, const struct pst_spans *spans)
     }
 }
 
-/* Items are placed in the order of their times, so most queries are about the nodes of the last. */
-static const struct pst_spans *find_path(struct pst_occupancy *occupancy, uint32_t node,
-                                         struct pst_occupancy_path *path)
+static void unite(struct pst_occupancy *occupancy, struct pst_spans *all,
+                  const struct pst_spans *other)
 {
-    if (path->node != node) {
-        path->node = node;
-        path->spans.n = 0;
-        for (; node >= 1; node /= 2) {
-            const struct pst_spans *whole = &occupancy->nodes[node].whole;
-
-            for (uint32_t i = 0; i < whole->n; i++) {
-                add_span(&occupancy->arena, &path->spans, spans_of(whole)[i]);
-            }
-        }
+    for (uint32_t i = 0; i < other->n; i++) {
+        add_span(&occupancy->arena, all, spans_of(other)[i]);
     }
-    return &path->spans;
 }
 
-/* Collects the spans taken in [first, last], from the nodes that make it up and those above. */
+/* Items are placed in the order of their times, so most queries are about the blocks of one of the
+   last. */
+static const struct pst_spans *find_base(struct pst_occupancy *occupancy, uint32_t low,
+                                         uint32_t high)
+{
+    struct pst_occupancy_base *base = &occupancy->bases[(high - low) % PST_OCCUPANCY_BASES];
+    const struct pst_occupancy_node *nodes = occupancy->nodes;
+
+    if (base->spans.n > 0 && base->low == low && base->high == high) {
+        return &base->spans;
+    }
+    base->low = low;
+    base->high = high;
+    base->spans.n = 0;
+    for (uint32_t level = (uint32_t)__builtin_ctz(occupancy->n_leaves) + 1; level-- > 0;) {
+        const uint32_t left = (low + occupancy->n_leaves) >> level;
+        const uint32_t right = (high + occupancy->n_leaves) >> level;
+
+        unite(occupancy, &base->spans, &nodes[left].whole);
+        if (right > left) {
+            unite(occupancy, &base->spans, &nodes[right].whole);
+        }
+        if (right > left + 1 && left % 2 == 0) {
+            unite(occupancy, &base->spans, &nodes[left + 1].any);
+        }
+        if (right > left + 1 && right % 2 == 1) {
+            unite(occupancy, &base->spans, &nodes[right - 1].any);
+        }
+    }
+    return &base->spans;
+}
+
+/* Finds the lives of a vector that overlap [first, last], without branches, so as vectors. */
+static uint32_t living(const struct pst_lives *lives, uint32_t vector, uint32_t first,
+                       uint32_t last, uint32_t ret_at[VECTOR])
+{
+    const uint32_t *firsts = &lives->first[vector], *lasts = &lives->last[vector];
+    uint8_t lives_then[VECTOR];
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < VECTOR; i++) {
+        lives_then[i] = (lasts[i] >= first) & (firsts[i] <= last);
+    }
+    for (uint32_t i = 0; i < VECTOR; i++) {
+        ret_at[n] = vector + i;
+        n += lives_then[i];
+    }
+    return n;
+}
+
+static struct pst_span *make_room_for_living(struct pst_occupancy *occupancy, uint32_t low,
+                                             uint32_t high)
+{
+    const uint32_t most = occupancy->lives[low].n + occupancy->lives[high].n + 2;
+
+    if (most > occupancy->most_living) {
+        occupancy->most_living = 2 * most;
+        free(occupancy->living);
+        occupancy->living = pst_alloc(occupancy->most_living, sizeof *occupancy->living);
+    }
+    return occupancy->living;
+}
+
+/* The union of the lives of a block in [first, last]; in front of it, nothing at address 0. */
+static void query_lives(struct query *query, const struct pst_lives *lives, uint32_t first,
+                        uint32_t last, struct pst_span *room)
+{
+    struct pst_span span = {0, 0};
+    uint32_t n = 0;
+
+    for (uint32_t vector = 0; vector < lives->n; vector += VECTOR) {
+        uint32_t at[VECTOR], n_living = living(lives, vector, first, last, at);
+
+        for (uint32_t i = 0; i < n_living; i++) {
+            const uint64_t begin = lives->begin[at[i]], end = lives->end[at[i]];
+            const bool apart = begin > span.end;
+
+            room[n] = span;
+            n += apart;
+            span.begin = apart ? begin : span.begin;
+            span.end = end > span.end ? end : span.end;
+        }
+    }
+    room[n++] = span;
+    query->lists[query->n++] = (struct rest){room, room + n};
+}
+
+/* Collects the spans taken in [first, last]. */
 static void collect(struct pst_occupancy *occupancy, uint32_t first, uint32_t last,
                     struct query *query)
 {
-    uint32_t left = first + occupancy->n_leaves, right = last + occupancy->n_leaves + 1;
-    uint32_t above_left = left, above_right = right - 1;
+    const uint32_t bits = occupancy->block_bits, low = first >> bits, high = last >> bits;
+    struct pst_span *room = make_room_for_living(occupancy, low, high);
 
     query->n = 0;
-    for (; left < right; left /= 2, right /= 2) {
-        if (left & 1) {
-            query_spans(query, &occupancy->nodes[left++].any);
-        }
-        if (right & 1) {
-            query_spans(query, &occupancy->nodes[--right].any);
-        }
+    query_lives(query, &occupancy->lives[low], first, last, room);
+    if (high > low) {
+        query_lives(query, &occupancy->lives[high], first, last,
+                    room + occupancy->lives[low].n + 1);
     }
-    for (uint32_t level = 0; level < LOW_LEVELS; level++, above_left /= 2, above_right /= 2) {
-        query_spans(query, &occupancy->nodes[above_left].whole);
-        if (above_right != above_left) {
-            query_spans(query, &occupancy->nodes[above_right].whole);
-        }
-    }
-    query_spans(query, find_path(occupancy, above_left, &occupancy->paths[0]));
-    if (above_right != above_left) {
-        query_spans(query, find_path(occupancy, above_right, &occupancy->paths[1]));
-    }
+    query_spans(query, find_base(occupancy, low, high));
 }
 
 /* Returns the first address from `end` on after all spans that touch it. *ret_next: where the next
@@ -265,7 +342,7 @@ static uint64_t skip_taken(struct query *query, uint64_t end, uint64_t *ret_next
     while (moved) {
         moved = false;
         *ret_next = UINT64_MAX;
-        for (uint32_t i = 0; i < query->n; i++) {
+        for (uint32_t i = query->n; i-- > 0;) {
             struct rest *list = &query->lists[i];
 
             while (list->at < list->end && list->at->begin <= end) {
@@ -277,7 +354,6 @@ static uint64_t skip_taken(struct query *query, uint64_t end, uint64_t *ret_next
                 *ret_next = list->at->begin < *ret_next ? list->at->begin : *ret_next;
             } else {
                 *list = query->lists[--query->n];
-                i--;
             }
         }
         moved = moved && *ret_next <= end;
@@ -299,42 +375,6 @@ static bool note_gap(struct gap *gap, uint64_t end, uint64_t next, uint64_t size
     return gap->size == size;
 }
 
-/* Finds the lives of a block that overlap [first, last], without branches, so as vectors. */
-static uint32_t living(const struct pst_lives *lives, uint32_t block, uint32_t first, uint32_t last,
-                       uint32_t ret_at[BLOCK])
-{
-    const uint32_t *firsts = &lives->first[block], *lasts = &lives->last[block];
-    uint8_t lives_then[BLOCK];
-    uint32_t n = 0;
-
-    for (uint32_t i = 0; i < BLOCK; i++) {
-        lives_then[i] = (lasts[i] >= first) & (firsts[i] <= last);
-    }
-    for (uint32_t i = 0; i < BLOCK; i++) {
-        ret_at[n] = block + i;
-        n += lives_then[i];
-    }
-    return n;
-}
-
-static uint64_t gap_of_list(const struct pst_lives *lives, uint32_t first, uint32_t last,
-                            uint64_t size, uint64_t end)
-{
-    struct gap best = {UINT64_MAX, UINT64_MAX};
-
-    for (uint32_t block = 0; block < lives->n; block += BLOCK) {
-        uint32_t at[BLOCK], n = living(lives, block, first, last, at);
-
-        for (uint32_t i = 0; i < n; i++) {
-            if (note_gap(&best, end, lives->begin[at[i]], size)) {
-                return best.at;
-            }
-            end = lives->end[at[i]] > end ? lives->end[at[i]] : end;
-        }
-    }
-    return best.at != UINT64_MAX ? best.at : end;
-}
-
 uint64_t pst_occupancy_best_gap(struct pst_occupancy *occupancy, uint32_t first, uint32_t last,
                                 uint64_t size, uint64_t origin)
 {
@@ -342,9 +382,6 @@ uint64_t pst_occupancy_best_gap(struct pst_occupancy *occupancy, uint32_t first,
     uint64_t end = origin, next;
     struct query query;
 
-    if (occupancy->n_leaves == 0) {
-        return gap_of_list(&occupancy->lives, first, last, size, origin);
-    }
     collect(occupancy, first, last, &query);
     for (;;) {
         end = skip_taken(&query, end, &next);

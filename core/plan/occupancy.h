@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which addresses are taken when, for the layout of an arena. A segment tree over times whose nodes
- * hold sets of address spans: a buffer costs a logarithm of the times, and neighbours that live
- * together melt into one span. Of few times all buffers are a list, which is walked faster than a
- * tree. Private to plan.
+ * Which addresses are taken when, for the layout of an arena. Times make up blocks. A buffer is
+ * listed in the blocks of which it takes a part: no more than two. A segment tree over blocks,
+ * whose nodes hold sets of address spans, has those that it takes whole; neighbours that live
+ * together melt into one span. Private to plan.
  */
 #ifndef PST_PLAN_OCCUPANCY_H
 #define PST_PLAN_OCCUPANCY_H
@@ -27,30 +27,35 @@ struct pst_spans {
 
 struct pst_occupancy_node {
     struct pst_spans whole; /* taken at all times of the node, not of its parent */
-    struct pst_spans any;   /* taken at some of its times, by what `whole` holds here and below */
+    struct pst_spans any;   /* taken at some of its times, by what is listed or `whole` below */
 };
 
-/* The union of `whole` of a node and of all above it. */
-struct pst_occupancy_path {
-    uint32_t node; /* 0: none yet */
-    struct pst_spans spans;
-};
-
-#define PST_OCCUPANCY_FEW 1024u /* times of a list at most */
-
-/* Buffers, ascending by begin; behind the n-th such as live at no time, up to a whole block. */
+/* Buffers, ascending by begin; after the n-th such as live at no time, up to a whole vector. */
 struct pst_lives {
-    uint32_t n, room; /* a number of blocks */
+    uint32_t n, room; /* a number of vectors */
     uint32_t *first, *last;
     uint64_t *begin, *end;
 };
 
+/* Taken at some of all times that begin in block low and end in block high: all such addresses but
+   those of lives that are listed in one of the two. */
+struct pst_occupancy_base {
+    uint32_t low, high;
+    struct pst_spans spans;
+};
+
+#define PST_OCCUPANCY_BASES 4u
+#define PST_OCCUPANCY_FEW   1024u /* times that are one block at most */
+
 struct pst_occupancy {
-    uint32_t n_leaves; /* a power of two; 0: a list */
+    uint32_t block_bits; /* of a time: which one of its block */
+    uint32_t n_leaves;   /* blocks, a power of two */
     struct pst_occupancy_node *nodes;
-    struct pst_occupancy_path paths[2]; /* of the last query: above its first and its last time */
-    struct pst_arena arena;             /* of their spans */
-    struct pst_lives lives;
+    struct pst_lives *lives;                              /* of each block */
+    struct pst_occupancy_base bases[PST_OCCUPANCY_BASES]; /* of the last queries, by high - low */
+    struct pst_arena arena;                               /* of spans and lives */
+    struct pst_span *living;                              /* [most_living] of a query */
+    uint32_t most_living;
 };
 
 /* Times 0 ... n - 1. */

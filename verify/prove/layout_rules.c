@@ -75,6 +75,7 @@ struct stretches {
 struct cover {
     uint64_t *bounds; /* ascending, distinct */
     uint32_t n;       /* bounds */
+    uint32_t *index;  /* [RECENT] by slot_of: of a bound that has the slot */
     uint64_t *taken;
     struct stretches *of; /* [value] that it lies on, from when it begins to live */
 };
@@ -83,6 +84,11 @@ struct cover {
 static bool belongs(const struct pst_value *value, bool host)
 {
     return (value->kind == PST_V_HOST) == host;
+}
+
+static uint32_t slot_of(uint64_t bound)
+{
+    return (uint32_t)((bound ^ bound >> 18) / PST_VALUE_ALIGN % RECENT);
 }
 
 /* Begins and ends of all buffers. Each micro-batch comes to the same addresses again, so most are
@@ -94,7 +100,7 @@ static uint32_t collect_bounds(const struct pst_program *program, bool host, uin
     for (uint64_t i = 0; i < 2 * (uint64_t)program->n_values; i++) {
         const struct pst_value *value = &program->values[i / 2];
         uint64_t bound = value->offset + (i % 2 != 0 ? value->bytes : 0);
-        uint64_t *met = &recent[(bound ^ bound >> 18) / PST_VALUE_ALIGN % RECENT];
+        uint64_t *met = &recent[slot_of(bound)];
         if (belongs(value, host) && *met != bound + 1) {
             *met = bound + 1;
             bounds[n++].key = bound;
@@ -111,9 +117,11 @@ static void make_cover(struct pst_check *check, const struct pst_program *progra
     uint32_t n = collect_bounds(program, host, recent, rows), kept = 0;
     pst_sort_rows(rows, n);
     cover->bounds = pst_check_array(check, (uint64_t)n + 1, sizeof *cover->bounds);
+    cover->index = pst_check_array(check, RECENT, sizeof *cover->index);
     for (uint32_t i = 0; i < n; i++) {
         PST_ASSERT(i == 0 || rows[i - 1].key <= rows[i].key); /* layouts are sorted alike */
         if (i == 0 || rows[i - 1].key != rows[i].key) {
+            cover->index[slot_of(rows[i].key)] = kept;
             cover->bounds[kept++] = rows[i].key;
         }
     }
@@ -125,7 +133,8 @@ static void make_cover(struct pst_check *check, const struct pst_program *progra
 
 static uint32_t bound_index(const struct cover *cover, uint64_t bound)
 {
-    return PST_FIRST(i, cover->n, cover->bounds[i] >= bound);
+    const uint32_t at = cover->index[slot_of(bound)];
+    return cover->bounds[at] == bound ? at : PST_FIRST(i, cover->n, cover->bounds[i] >= bound);
 }
 
 /* Takes the stretches or gives them back; whether one of them was taken. */
