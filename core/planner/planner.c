@@ -111,7 +111,6 @@ struct pst_plan *pst_planner_empty(const struct pst_planner *planner)
     struct pst_plan *plan;
 
     pst_plan_create(in->graph, planner->sizes.batch, in->n_ranks, &plan);
-    plan->idle = in->job->cuts != NULL ? in->job->cuts->idle : 0;
     plan->optimizer_slots = in->optimizer_slots;
     plan->zero = (uint32_t)in->job->parallel.zero;
     plan->prefetch = pst_gathers_prefetch(in->job->parallel.zero, in->job->parallel.prefetch);

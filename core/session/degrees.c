@@ -64,7 +64,7 @@ static uint32_t *place_operators(const struct pst_graph *graph, const struct pst
 }
 
 /* The group of each rank, as pst_plan_expand gives groups their ranks again. */
-static uint32_t number_groups(const struct pst_cuts *found, uint32_t idle, uint32_t n_ranks,
+static uint32_t number_groups(const struct pst_cuts *found, uint32_t n_ranks,
                               uint32_t *ret_group_of)
 {
     for (uint32_t s = 0; s < found->n_stages; s++) {
@@ -74,23 +74,7 @@ static uint32_t number_groups(const struct pst_cuts *found, uint32_t idle, uint3
             ret_group_of[stage->ranks[i]] = stage->tensor;
         }
     }
-    return pst_plan_number_groups(n_ranks, idle, ret_group_of);
-}
-
-/* As pst_plan_idle has it. */
-static uint32_t find_idle(const struct pst_cuts *found, const struct pst_graph *graph,
-                          uint32_t n_ranks)
-{
-    bool even = graph->degree_of == NULL && n_ranks % graph->parts == 0;
-
-    for (uint32_t s = 0; s < found->n_stages; s++) {
-        const struct pst_stage_decl *stage = &found->stages[s];
-
-        for (uint32_t i = 0; i < stage->n_ranks; i += stage->tensor) {
-            even &= stage->ranks[i] % graph->parts == 0;
-        }
-    }
-    return even ? graph->parts : 1;
+    return pst_plan_number_groups(n_ranks, ret_group_of);
 }
 
 static void settle_stage(const struct pst_graph *graph, const uint32_t *stage_of,
@@ -123,18 +107,15 @@ static pst_status settle_stages(struct pst_session *session, const struct pst_cu
 {
     const struct pst_graph *graph = session->graph;
     const uint32_t n_ranks = (uint32_t)session->cluster.devices;
-    const uint32_t idle = find_idle(found, graph, n_ranks);
     struct pst_stage_decl *stages =
         pst_arena_copy(arena, found->stages, found->n_stages, sizeof *stages);
     uint32_t *stage_of = place_operators(graph, found);
     uint32_t *group_of = pst_alloc(n_ranks, sizeof *group_of);
-    pst_status status = PST_OK;
+    pst_status status;
 
-    session->n_groups = number_groups(found, idle, n_ranks, group_of);
-    if (graph->parts > 1 && idle == 1) {
-        status = pst_config_place(session->job->config, "parallel", "tensor",
-                                  pst_groups_check_nodes(session, err), err);
-    }
+    session->n_groups = number_groups(found, n_ranks, group_of);
+    status = pst_config_place(session->job->config, "parallel", "tensor",
+                              pst_groups_check_nodes(session, err), err);
     for (uint32_t s = 0; s < found->n_stages && status == PST_OK; s++) {
         settle_stage(graph, stage_of, group_of, s, arena, &stages[s]);
     }
@@ -143,7 +124,6 @@ static pst_status settle_stages(struct pst_session *session, const struct pst_cu
     *ret_cuts = *found;
     ret_cuts->stages = stages;
     ret_cuts->n_ranks = n_ranks;
-    ret_cuts->idle = idle;
     return status;
 }
 

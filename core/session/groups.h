@@ -34,8 +34,8 @@ struct pst_groups {
 void pst_groups_describe(const struct pst_session *session, uint32_t cores,
                          struct pst_groups *ret_groups);
 
-/* Makes of a plan of groups that of ranks, without programs. */
-void pst_groups_expand(const struct pst_graph *graph, struct pst_planned *planned);
+/* Makes of a plan of groups that of the session's ranks, without programs. */
+void pst_groups_expand(const struct pst_session *session, struct pst_planned *planned);
 /* Says what an error of the search calls a device. */
 void pst_groups_explain(const struct pst_graph *graph, struct pst_error *err);
 

@@ -135,7 +135,7 @@ static pst_status search_groups(struct pst_session *session, const struct pst_jo
     if (status != PST_OK) {
         pst_groups_explain(session->graph, err);
     } else if (session->graph->parts > 1) {
-        pst_groups_expand(session->graph, ret_planned);
+        pst_groups_expand(session, ret_planned);
         status = pst_session_judge(session, ret_planned, NULL, err);
     }
     return status;
