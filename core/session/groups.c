@@ -348,3 +348,27 @@ void pst_groups_explain(const struct pst_graph *graph, struct pst_error *err)
             graph->parts, graph->parts);
     }
 }
+
+uint32_t pst_groups_cores(const struct pst_session *session)
+{
+    return session->profile != NULL ? pst_session_side_by_side(session) : 0;
+}
+
+pst_status pst_groups_search(const struct pst_session *session, const struct pst_job *job,
+                             bool (*cancelled)(void), struct pst_planned *ret_planned,
+                             struct pst_error *err)
+{
+    pst_job_planner *planner = job->planner == NULL ? pst_planner_run : job->planner;
+    struct pst_groups groups;
+    pst_status status;
+
+    pst_groups_describe(session, pst_groups_cores(session), &groups);
+    status = planner(job, session->graph, groups.cost.cluster, &groups.cost, pst_predict_step,
+                     cancelled, ret_planned, err);
+    if (status != PST_OK) {
+        pst_groups_explain(session->graph, err);
+    } else if (session->graph->parts > 1 || session->chooses) {
+        pst_groups_expand(session, ret_planned);
+    }
+    return status;
+}
