@@ -315,14 +315,17 @@ static bool is_refusal(pst_status status)
            status == PST_ERR_UNSUPPORTED;
 }
 
-/* A number that the job may not give alone is none of these. */
+/* Unless the degrees are the user's (ways=given). A number that the job may not give alone is none
+   of these. */
 static pst_status try_numbers(struct pst_session *session, struct choice *io_choice,
                               struct pst_error *err)
 {
-    const struct pst_job_parallel *parallel = &session->job->parallel;
+    const struct pst_job *job = session->job;
+    const struct pst_job_parallel *parallel = &job->parallel;
+    const bool chooses = pst_job_provides(job, job->partitioner, "partitioner", "ways=chosen");
     pst_status status = PST_OK;
 
-    for (uint32_t i = 0; i < parallel->n_tensors && status == PST_OK; i++) {
+    for (uint32_t i = 0; chooses && i < parallel->n_tensors && status == PST_OK; i++) {
         if (session->cluster.devices % parallel->tensors[i] == 0) {
             struct pst_error why = {.status = PST_OK};
 

@@ -22,7 +22,8 @@ void pst_degrees_warn(const struct pst_job *job);
 
 /*
  * Asks the partitioner, and searches plans: for the stages of its answer, and for each degree of
- * the list as though it was the only one, as far as they can be had. Divides the session's graph
+ * the list as though it was the only one, as far as they can be had and the partitioner chooses
+ * them. Divides the session's graph
  * for the plan with the shortest step, which comes without programs. Errors: those of
  * pst_planner_run, first of the partitioner's answer; plan.mismatch, exit 2, where the degrees
  * cannot run.
