@@ -4,6 +4,7 @@
  * what waits for it, by hand; ranks, groups and meetings by their definition. The graphs are whole
  * ones that are said to be in parts.
  */
+#include "unit/plan/groups.h"
 #include "unit/prove/rig.h"
 
 #define MOST 64
@@ -22,7 +23,7 @@ static void close_degrees(struct degrees *d)
 }
 
 /* Each operator is its own one of the whole graph, and has the degree of its stage. */
-static void divide(struct degrees *d, const uint32_t *degree_of_stage, uint32_t n_ranks)
+static void divide(struct degrees *d, const uint32_t *degree_of_stage)
 {
     struct pst_graph *graph = d->rig.graph;
     const struct pst_plan *plan = d->rig.plan;
@@ -41,7 +42,6 @@ static void divide(struct degrees *d, const uint32_t *degree_of_stage, uint32_t 
     }
     graph->op_of = op_of;
     graph->degree_of = degree_of;
-    pst_plan_expand(plan, graph, n_ranks, &d->ranks);
 }
 
 /* --- by hand -----------------------------------------------------------------------------------*/
@@ -89,7 +89,8 @@ static void open_pair(struct degrees *d, uint32_t maker_degree, uint32_t reader_
     d->rig.plan->devices[0].n_instrs = sizeof maker / sizeof *maker;
     d->rig.plan->devices[1].body = reader;
     d->rig.plan->devices[1].n_instrs = sizeof reader / sizeof *reader;
-    divide(d, degrees, maker_degree + reader_degree);
+    divide(d, degrees);
+    pst_plan_expand(d->rig.plan, d->rig.graph, maker_degree + reader_degree, &d->ranks);
 }
 
 /* Ranks without stages make groups like those with stages, where these are alike, and else of one.
@@ -107,7 +108,7 @@ TEST(ranks_without_stages)
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         FINISHED_BY(close_degrees) struct degrees d = {0};
-        const uint32_t n_ranks = cases[i].n_ranks, *first = cases[i].first;
+        const uint32_t n_ranks = cases[i].n_ranks, *begin = cases[i].first;
         uint32_t group_of[8], nodes[MOST], n;
 
         rig_open(&d.rig, "mlp", mlp, 1);
@@ -118,11 +119,12 @@ TEST(ranks_without_stages)
         pst_plan_create(d.rig.graph, 2, cases[i].group_of[n_ranks - 1] + 1, &d.rig.plan);
         for (uint32_t s = 0; s < 2; s++) {
             pst_plan_add_stage(d.rig.plan, nodes + n / 2 * s, s == 0 ? n / 2 : n - n / 2,
-                               &cases[i].group_of[first[s]], 1, 1, 1);
+                               &cases[i].group_of[begin[s]], 1, 1, 1);
         }
-        divide(&d, cases[i].size, n_ranks);
+        divide(&d, cases[i].size);
+        pst_plan_expand(d.rig.plan, d.rig.graph, n_ranks, &d.ranks);
         for (uint32_t s = 0; s < 2; s++) {
-            assert_int_equal(d.ranks->stages[s].ranks[0], first[s]);
+            assert_int_equal(d.ranks->stages[s].ranks[0], begin[s]);
         }
         assert_int_equal(pst_plan_groups(d.ranks, group_of), d.rig.plan->n_devices);
         assert_memory_equal(group_of, cases[i].group_of, n_ranks * sizeof *group_of);
@@ -220,7 +222,7 @@ TEST(two_to_four)
 static void open_random(struct degrees *d, uint64_t seed)
 {
     struct rig_shape shape;
-    uint32_t of_device[4], degrees[8], n_ranks = 0;
+    uint32_t of_device[4], degrees[8];
 
     memset(d, 0, sizeof *d);
     rig_open(&d->rig, "mlp", mlp, seed);
@@ -230,12 +232,12 @@ static void open_random(struct degrees *d, uint64_t seed)
     rig_plan(&d->rig, &shape);
     for (uint32_t i = 0; i < shape.devices; i++) {
         of_device[i] = 1u << rig_draw(&d->rig, 3);
-        n_ranks += of_device[i];
     }
     for (uint32_t s = 0; s < d->rig.plan->n_stages; s++) {
         degrees[s] = of_device[s % shape.devices];
     }
-    divide(d, degrees, n_ranks);
+    divide(d, degrees);
+    expand_groups(d->rig.plan, d->rig.graph, &d->ranks);
     assert_true(d->ranks->n_devices <= MOST);
 }
 
