@@ -144,9 +144,10 @@ struct pst_job {
                                       no program added any */
     pst_job_planner *planner;      /* NULL: pst_planner_run */
     const struct pst_cuts *cuts;   /* stages that are settled; NULL: the partitioner is asked */
-    uint32_t advice; /* PST_ADVICE_*: what `planner` adds where nothing fits; ALL unless a
-                        caller sets it */
-    bool slim;       /* the plan is for reports: its programs may be slim */
+    uint64_t begin_ns; /* of the search, whose time limit is that of several; 0: it is one */
+    uint32_t advice;   /* PST_ADVICE_*: what `planner` adds where nothing fits; ALL unless a
+                          caller sets it */
+    bool slim;         /* the plan is for reports: its programs may be slim */
     struct pst_arena arena;
 };
 

@@ -23,8 +23,7 @@ struct expansion {
     const struct pst_plan *plan; /* of groups */
     struct pst_arena *arena;
     uint32_t *size, *first; /* [group] its parts, and the rank that is the first of them */
-    uint32_t n_ranks;
-    bool unlike; /* degrees */
+    bool unlike;            /* degrees */
 };
 
 static const uint32_t *copy_numbers(struct pst_arena *arena, const uint32_t *numbers, uint32_t n)
@@ -34,11 +33,11 @@ static const uint32_t *copy_numbers(struct pst_arena *arena, const uint32_t *num
 
 /* --- groups ------------------------------------------------------------------------------------*/
 
-static void number_ranks(struct expansion *x, const struct pst_graph *graph,
+static void number_ranks(struct expansion *x, const struct pst_graph *graph, uint32_t n_ranks,
                          struct pst_arena *arena)
 {
     const struct pst_plan *plan = x->plan;
-    const uint32_t idle = plan->idle > 0 ? plan->idle : graph->degree_of == NULL ? graph->parts : 1;
+    uint32_t n_idle = plan->n_devices, left = n_ranks, first = 0;
 
     x->size = pst_arena_array(arena, plan->n_devices, sizeof *x->size);
     x->first = pst_arena_array(arena, plan->n_devices, sizeof *x->first);
@@ -50,14 +49,17 @@ static void number_ranks(struct expansion *x, const struct pst_graph *graph,
             uint32_t *of = &x->size[stage->ranks[i]];
 
             PST_ASSERT(*of == 0 || *of == size);
+            left -= *of == 0 ? size : 0;
+            n_idle -= *of == 0;
             *of = size;
         }
     }
     for (uint32_t g = 0; g < plan->n_devices; g++) {
-        x->size[g] = x->size[g] > 0 ? x->size[g] : idle;
-        x->first[g] = x->n_ranks;
-        x->n_ranks += x->size[g];
+        x->size[g] = x->size[g] > 0 ? x->size[g] : left / n_idle;
+        x->first[g] = first;
+        first += x->size[g];
     }
+    PST_ASSERT(first == n_ranks);
 }
 
 /* --- stages, edges, ties -----------------------------------------------------------------------*/
@@ -228,7 +230,7 @@ static const struct pst_plan_stated *copy_stated(struct pst_arena *arena,
     return stated;
 }
 
-void pst_plan_expand(const struct pst_plan *plan, const struct pst_graph *graph,
+void pst_plan_expand(const struct pst_plan *plan, const struct pst_graph *graph, uint32_t n_ranks,
                      struct pst_plan **ret_plan)
 {
     struct pst_plan *expanded = pst_alloc(1, sizeof *expanded);
@@ -237,8 +239,8 @@ void pst_plan_expand(const struct pst_plan *plan, const struct pst_graph *graph,
 
     *expanded = *plan;
     *arena = (struct pst_arena){0};
-    number_ranks(&x, graph, &groups);
-    expanded->n_devices = x.n_ranks;
+    number_ranks(&x, graph, n_ranks, &groups);
+    expanded->n_devices = n_ranks;
     expanded->stages = pst_arena_array(arena, plan->n_stages, sizeof *plan->stages);
     for (uint32_t s = 0; s < plan->n_stages; s++) {
         expand_stage(&x, &plan->stages[s], &expanded->stages[s]);

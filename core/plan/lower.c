@@ -352,7 +352,7 @@ static void expand_twin(const struct pst_plan *plan, const struct pst_graph *gra
     struct pst_plan *groups = *io_twin;
 
     if (pst_plan_tensor(plan) > 1) {
-        pst_plan_expand(groups, graph, io_twin);
+        pst_plan_expand(groups, graph, plan->n_devices, io_twin);
         pst_plan_destroy(groups);
     }
     pst_plan_copy_devices(*io_twin, plan);
@@ -373,7 +373,6 @@ pst_status pst_plan_forward_twin(const struct pst_plan *plan, const struct pst_g
 
     pst_plan_create(graph, batch, n_groups, &twin);
     status = add_twin_stages(plan, twin, group_of, microbatch, &arena, err);
-    twin->idle = pst_plan_idle(plan);
     twin->optimizer_slots = plan->optimizer_slots;
     twin->copies = plan->copies;
     twin->zero = plan->zero;

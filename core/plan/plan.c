@@ -315,8 +315,23 @@ uint32_t pst_plan_logical(const struct pst_plan *plan, uint32_t *ret_device_of)
     return n;
 }
 
-uint32_t pst_plan_number_groups(uint32_t n_ranks, uint32_t idle, uint32_t *io_group_of)
+static uint32_t size_idle(uint32_t n_ranks, const uint32_t *size_of)
 {
+    uint32_t size = 1;
+    bool even = true;
+
+    for (uint32_t r = 0; r < n_ranks; r++) {
+        size = size_of[r] > size ? size_of[r] : size;
+    }
+    for (uint32_t r = 0; r < n_ranks; r++) {
+        even &= size_of[r] == 0 || (size_of[r] == size && r % size == 0);
+    }
+    return even && n_ranks % size == 0 ? size : 1;
+}
+
+uint32_t pst_plan_number_groups(uint32_t n_ranks, uint32_t *io_group_of)
+{
+    const uint32_t idle = size_idle(n_ranks, io_group_of);
     uint32_t n = 0;
 
     for (uint32_t first = 0, end; first < n_ranks; first = end, n++) {
@@ -329,22 +344,6 @@ uint32_t pst_plan_number_groups(uint32_t n_ranks, uint32_t idle, uint32_t *io_gr
     return n;
 }
 
-uint32_t pst_plan_idle(const struct pst_plan *plan)
-{
-    const uint32_t most = pst_plan_tensor(plan);
-    bool even = plan->n_devices % most == 0;
-
-    for (uint32_t s = 0; s < plan->n_stages; s++) {
-        const struct pst_plan_stage *stage = &plan->stages[s];
-
-        even &= stage->tensor == most;
-        for (uint32_t i = 0; i < stage->n_ranks; i += stage->tensor) {
-            even &= stage->ranks[i] % most == 0;
-        }
-    }
-    return even ? most : 1;
-}
-
 uint32_t pst_plan_groups(const struct pst_plan *plan, uint32_t *ret_group_of)
 {
     memset(ret_group_of, 0, plan->n_devices * sizeof *ret_group_of);
@@ -355,7 +354,7 @@ uint32_t pst_plan_groups(const struct pst_plan *plan, uint32_t *ret_group_of)
             ret_group_of[stage->ranks[i]] = stage->tensor;
         }
     }
-    return pst_plan_number_groups(plan->n_devices, pst_plan_idle(plan), ret_group_of);
+    return pst_plan_number_groups(plan->n_devices, ret_group_of);
 }
 
 /* Counts on one rank go on from list to list. */

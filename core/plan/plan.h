@@ -252,7 +252,6 @@ struct pst_plan {
                            backward passes of batch t + 1 already, so each stage has two gradient
                            accumulators, used in turn; else STEP follows the last of its batch */
     uint32_t n_stages, n_edges, n_ties, n_devices; /* n_devices: ranks */
-    uint32_t idle; /* of groups: ranks of one without stages; 0: as many as others have */
     struct pst_plan_stage *stages;
     struct pst_plan_edge *edges;
     struct pst_plan_tie *ties;
@@ -312,12 +311,11 @@ static inline uint32_t pst_plan_tensor(const struct pst_plan *plan)
     return most;
 }
 
-/* Numbers groups in the order of their ranks. io_group_of: [rank] the size of the group that begins
-   there, and then the rank's group; ranks of no group make groups of `idle`. Returns how many. */
-uint32_t pst_plan_number_groups(uint32_t n_ranks, uint32_t idle, uint32_t *io_group_of);
-/* Ranks of a group without stages: as many as others have, where those are all of one size and
-   begin at multiples of it, else one. */
-uint32_t pst_plan_idle(const struct pst_plan *plan);
+/* Numbers groups in the order of their ranks. io_group_of: [rank] the size of the group of stages
+   that begins there, and then the rank's group. Ranks without stages make groups as large as the
+   others, where those are all of one size and begin at multiples of it, else of one. Returns how
+   many. */
+uint32_t pst_plan_number_groups(uint32_t n_ranks, uint32_t *io_group_of);
 /* The group of each rank in the plan of groups that this one is, or comes of; ranks of a group are
    its parts, in a row. ret_group_of: n_devices. Returns how many groups. */
 uint32_t pst_plan_groups(const struct pst_plan *plan, uint32_t *ret_group_of);
@@ -389,9 +387,10 @@ pst_status pst_plan_connect(struct pst_plan *plan, const struct pst_graph *graph
  * operators of its stages; ranks are numbered group by group. Each has the list of its group, but
  * for what it moves: part p of a receiver of T parts gets all from part p t / T, rounded down, of a
  * sender of t. So a SEND is in the list of a part as often as there are parts that receive from it,
- * maybe not at all. `plan` does not change.
+ * maybe not at all. n_ranks: of the result; groups without stages are alike. `plan` does not
+ * change.
  */
-void pst_plan_expand(const struct pst_plan *plan, const struct pst_graph *graph,
+void pst_plan_expand(const struct pst_plan *plan, const struct pst_graph *graph, uint32_t n_ranks,
                      struct pst_plan **ret_plan);
 
 /* One pass in the order of its device, as a scheduler emitted it. */

@@ -111,7 +111,6 @@ struct pst_plan *pst_planner_empty(const struct pst_planner *planner)
     struct pst_plan *plan;
 
     pst_plan_create(in->graph, planner->sizes.batch, in->n_ranks, &plan);
-    plan->idle = in->job->cuts != NULL ? in->job->cuts->idle : 0;
     plan->optimizer_slots = in->optimizer_slots;
     plan->zero = (uint32_t)in->job->parallel.zero;
     plan->prefetch = pst_gathers_prefetch(in->job->parallel.zero, in->job->parallel.prefetch);
@@ -223,7 +222,6 @@ pst_status pst_search_cut(const struct pst_search *search, struct pst_arena *are
     pst_status status = pst_planner_open(&planner, search, err);
 
     PST_TRY(status, pst_planner_cut(&planner, arena, ret_cuts, err));
-    ret_cuts->begin_ns = search->begin_ns;
     status = explain_stop(&planner, status, err);
     pst_planner_finish(&planner);
     return status;
@@ -274,7 +272,7 @@ void pst_search_begin(const struct pst_job *job, struct pst_graph *graph,
                       pst_planner_clock *clock, bool (*cancelled)(void),
                       struct pst_search *ret_search)
 {
-    uint64_t begin_ns = job->cuts != NULL ? job->cuts->begin_ns : pst_now_ns();
+    uint64_t begin_ns = job->begin_ns > 0 ? job->begin_ns : pst_now_ns();
     uint64_t time_limit = job->plugins.time_limit;
 
     *ret_search = (struct pst_search){

@@ -41,9 +41,7 @@ struct pst_cuts {
     const struct pst_stage_decl *stages;
     uint32_t n_stages;
     uint64_t n_ranks;           /* of the cluster, of which each device may be several */
-    uint32_t idle;              /* of these a device without stages is */
     struct pst_remarks remarks; /* of the partitioner whose answer they are */
-    uint64_t begin_ns;          /* of the search for them: the time limit is that of both */
 };
 
 struct pst_attempts;

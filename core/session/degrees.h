@@ -21,13 +21,15 @@ bool pst_degrees_are_chosen(const struct pst_job *job);
 void pst_degrees_warn(const struct pst_job *job);
 
 /*
- * Asks the partitioner, divides the session's graph, and settles the stages for the search that
- * comes: *job becomes the session's with `cuts`, which are in `arena`. Errors: those of
- * pst_planner_run; plan.mismatch, exit 2, where the degrees cannot run.
+ * Asks the partitioner, and searches plans: for the stages of its answer, and for each degree of
+ * the list as though it was the only one, as far as they can be had and the partitioner chooses
+ * them. Divides the session's graph
+ * for the plan with the shortest step, which comes without programs. Errors: those of
+ * pst_planner_run, first of the partitioner's answer; plan.mismatch, exit 2, where the degrees
+ * cannot run.
  */
-pst_status pst_degrees_choose(struct pst_session *session, bool (*cancelled)(void),
-                              struct pst_arena *arena, struct pst_job *ret_job,
-                              struct pst_error *err);
+pst_status pst_degrees_search(struct pst_session *session, bool (*cancelled)(void),
+                              struct pst_planned *ret_planned, struct pst_error *err);
 
 /* Divides the session's graph as the plan in this text has it; `name` is used in messages. Where
    degrees are not chosen, nothing. config.value: the job lists others. */

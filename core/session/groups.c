@@ -173,11 +173,31 @@ static pst_status check_cluster(const struct pst_cluster *cluster, long long ten
     return PST_OK;
 }
 
+/* A plan from a file may have fewer ranks than the cluster. */
+static uint32_t count_groups(const struct pst_session *session, uint32_t *ret_ranks)
+{
+    const struct pst_plan *plan = session->planned.plan;
+    uint32_t *group_of, n;
+
+    *ret_ranks = (uint32_t)session->cluster.devices;
+    if (plan == NULL) {
+        return session->chooses ? session->n_groups : *ret_ranks / session->graph->parts;
+    }
+    *ret_ranks = plan->n_devices;
+    group_of = pst_alloc(plan->n_devices, sizeof *group_of);
+    n = pst_plan_groups(plan, group_of);
+    free(group_of);
+    return n;
+}
+
 pst_status pst_groups_check_nodes(const struct pst_session *session, struct pst_error *err)
 {
     const struct pst_cluster *cluster = &session->cluster;
+    const struct pst_graph *graph = session->graph;
+    uint32_t n_ranks;
+    const uint32_t n = count_groups(session, &n_ranks);
 
-    return !has_nodes(cluster)
+    return !has_nodes(cluster) || (graph->degree_of == NULL && n * graph->parts == n_ranks)
                ? PST_OK
                : pst_fail(err, PST_ERR_UNSUPPORTED, "plan.mismatch",
                           "stages have unlike tensor degrees, or replicas that begin at no "
@@ -270,23 +290,6 @@ static uint64_t part_of(uint64_t whole, uint64_t parts)
     return whole > 0 && whole < parts ? 1 : whole / parts;
 }
 
-/* A plan from a file may have fewer ranks than the cluster. */
-static uint32_t count_groups(const struct pst_session *session, uint32_t *ret_ranks)
-{
-    const struct pst_plan *plan = session->planned.plan;
-    uint32_t *group_of, n;
-
-    *ret_ranks = (uint32_t)session->cluster.devices;
-    if (plan == NULL) {
-        return session->chooses ? session->n_groups : *ret_ranks / session->graph->parts;
-    }
-    *ret_ranks = plan->n_devices;
-    group_of = pst_alloc(plan->n_devices, sizeof *group_of);
-    n = pst_plan_groups(plan, group_of);
-    free(group_of);
-    return n;
-}
-
 /* The parts of a replica send and receive at a time, and share the link of their node. So do the
    cores that compute at a time: groups of unlike sizes have the mean. */
 void pst_groups_describe(const struct pst_session *session, uint32_t cores,
@@ -313,7 +316,7 @@ void pst_groups_describe(const struct pst_session *session, uint32_t cores,
 
 /* --- the plan ----------------------------------------------------------------------------------*/
 
-void pst_groups_expand(const struct pst_graph *graph, struct pst_planned *planned)
+void pst_groups_expand(const struct pst_session *session, struct pst_planned *planned)
 {
     struct pst_remarks remarks = {.n = planned->n_remarks};
     struct pst_planned ranks = {.search_seconds = planned->search_seconds,
@@ -322,7 +325,7 @@ void pst_groups_expand(const struct pst_graph *graph, struct pst_planned *planne
     for (uint32_t i = 0; i < remarks.n; i++) {
         remarks.items[i] = planned->remarks[i];
     }
-    pst_plan_expand(planned->plan, graph, &ranks.plan);
+    pst_plan_expand(planned->plan, session->graph, (uint32_t)session->cluster.devices, &ranks.plan);
     pst_remarks_copy(&remarks, &ranks.plan->arena, &ranks.remarks);
     pst_planned_finish(planned);
     *planned = ranks;
@@ -344,4 +347,28 @@ void pst_groups_explain(const struct pst_graph *graph, struct pst_error *err)
             "of each of them",
             graph->parts, graph->parts);
     }
+}
+
+uint32_t pst_groups_cores(const struct pst_session *session)
+{
+    return session->profile != NULL ? pst_session_side_by_side(session) : 0;
+}
+
+pst_status pst_groups_search(const struct pst_session *session, const struct pst_job *job,
+                             bool (*cancelled)(void), struct pst_planned *ret_planned,
+                             struct pst_error *err)
+{
+    pst_job_planner *planner = job->planner == NULL ? pst_planner_run : job->planner;
+    struct pst_groups groups;
+    pst_status status;
+
+    pst_groups_describe(session, pst_groups_cores(session), &groups);
+    status = planner(job, session->graph, groups.cost.cluster, &groups.cost, pst_predict_step,
+                     cancelled, ret_planned, err);
+    if (status != PST_OK) {
+        pst_groups_explain(session->graph, err);
+    } else if (session->graph->parts > 1 || session->chooses) {
+        pst_groups_expand(session, ret_planned);
+    }
+    return status;
 }

@@ -34,8 +34,18 @@ struct pst_groups {
 void pst_groups_describe(const struct pst_session *session, uint32_t cores,
                          struct pst_groups *ret_groups);
 
-/* Makes of a plan of groups that of ranks, without programs. */
-void pst_groups_expand(const struct pst_graph *graph, struct pst_planned *planned);
+/* Devices that compute at a time, in what the search compares. A plan for a description is for
+   devices side by side, wherever it is made: 0; times that were measured here are of devices that
+   may have to take turns. */
+uint32_t pst_groups_cores(const struct pst_session *session);
+
+/* Searches a plan of groups, and makes of it that of ranks: without programs, where there are parts
+   or the session chooses. */
+pst_status pst_groups_search(const struct pst_session *session, const struct pst_job *job,
+                             bool (*cancelled)(void), struct pst_planned *ret_planned,
+                             struct pst_error *err);
+/* Makes of a plan of groups that of the session's ranks, without programs. */
+void pst_groups_expand(const struct pst_session *session, struct pst_planned *planned);
 /* Says what an error of the search calls a device. */
 void pst_groups_explain(const struct pst_graph *graph, struct pst_error *err);
 

@@ -117,30 +117,6 @@ static pst_status open_session(void *job_, struct pst_error *err)
     return status == PST_OK ? pst_session_create_for_planning(own, &job->session, err) : status;
 }
 
-/* A plan for a description is for devices side by side, wherever it is made; times that were
-   measured here are of devices that may have to take turns, and so are steps that the search
-   compares. */
-static pst_status search_groups(struct pst_session *session, const struct pst_job *job,
-                                bool (*cancelled)(void), struct pst_planned *ret_planned,
-                                struct pst_error *err)
-{
-    pst_job_planner *planner = job->planner == NULL ? pst_planner_run : job->planner;
-    struct pst_groups groups;
-    pst_status status;
-
-    pst_groups_describe(session, session->profile != NULL ? pst_session_side_by_side(session) : 0,
-                        &groups);
-    status = planner(job, session->graph, groups.cost.cluster, &groups.cost, pst_predict_step,
-                     cancelled, ret_planned, err);
-    if (status != PST_OK) {
-        pst_groups_explain(session->graph, err);
-    } else if (session->graph->parts > 1) {
-        pst_groups_expand(session->graph, ret_planned);
-        status = pst_session_judge(session, ret_planned, NULL, err);
-    }
-    return status;
-}
-
 /* It has the time limit from the job, and says itself what passed it. */
 static pst_status search_plan(const void *asked, bool (*cancelled)(void), void *ret_planned,
                               struct pst_error *err)
@@ -148,13 +124,13 @@ static pst_status search_plan(const void *asked, bool (*cancelled)(void), void *
     struct pst_session *session = ((const struct pst_plan_job *)asked)->session;
     bool (*stopped)(void) =
         cancelled == pst_worker_stopped_or_late ? pst_worker_stopped : cancelled;
-    struct pst_job job = *session->job;
-    struct pst_arena arena = {0};
-    pst_status status =
-        session->chooses ? pst_degrees_choose(session, stopped, &arena, &job, err) : PST_OK;
+    pst_status status = session->chooses
+                            ? pst_degrees_search(session, stopped, ret_planned, err)
+                            : pst_groups_search(session, session->job, stopped, ret_planned, err);
 
-    PST_TRY(status, search_groups(session, &job, stopped, ret_planned, err));
-    pst_arena_finish(&arena);
+    if (status == PST_OK && ((struct pst_planned *)ret_planned)->programs == NULL) {
+        status = pst_session_judge(session, ret_planned, NULL, err);
+    }
     return status;
 }
 

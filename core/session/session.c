@@ -13,7 +13,6 @@
 #include "exec/exec.h"
 #include "exec/kernels_early.h"
 #include "graph/custom.h"
-#include "graph/split.h"
 #include "host/plugin_host.h"
 #include "planner/state.h"
 #include "session/degrees.h"
@@ -620,15 +619,6 @@ void pst_session_times_taken(struct pst_session *session)
     session->cost.meets_in_waits = session->profile != NULL && pst_session_meets_in_waits(session);
 }
 
-static void tell_undivided(const struct pst_job *job)
-{
-    if (job->parallel.sequence || job->parallel.ways != PST_WAYS_AUTO || job->n_ways > 0) {
-        pst_log(PST_LOG_WARN, "plan",
-                "the partitioner chose parallel.tensor = 1, which divides nothing: sequence, ways "
-                "and [[parallel.way]] do not count");
-    }
-}
-
 pst_status pst_session_divide(struct pst_session *session, const uint16_t *degree_of,
                               struct pst_error *err)
 {
@@ -638,7 +628,6 @@ pst_status pst_session_divide(struct pst_session *session, const uint16_t *degre
                session->graph->parts == 1);
     status = pst_groups_split(session->job, degree_of, &session->graph, err);
     if (status == PST_OK && session->graph->parts == 1) {
-        tell_undivided(session->job);
         return PST_OK;
     }
     session->cost.graph = session->graph;

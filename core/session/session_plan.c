@@ -222,10 +222,7 @@ pst_status pst_session_read(struct pst_session *session, const char *plan_file,
     PST_TRY(status,
             pst_plan_parse(plan_file, text, length, session->graph, &session->planned.plan, err));
     free(text);
-    if (status == PST_OK && pst_plan_tensor(session->planned.plan) > 1 &&
-        pst_plan_idle(session->planned.plan) == 1) {
-        status = pst_groups_check_nodes(session, err);
-    }
+    PST_TRY(status, pst_groups_check_nodes(session, err));
     return status;
 }
 

@@ -89,7 +89,7 @@ pst_status fuzz_session_search(struct pst_session *session, struct pst_planned *
     st = pst_planner_run(session->job, session->graph, &groups.cluster, &groups.cost,
                          pst_predict_step, NULL, ret_planned, err);
     if (st == PST_OK) {
-        pst_groups_expand(session->graph, ret_planned);
+        pst_groups_expand(session, ret_planned);
     }
     return st;
 }

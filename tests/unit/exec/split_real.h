@@ -8,6 +8,7 @@
 #include "graph/split.h"
 
 #include "unit/exec/real.h"
+#include "unit/plan/groups.h"
 
 /* In the place of the one of threads; NULL: that one. */
 static const struct pst_transport_ops *split_transport;
@@ -50,8 +51,8 @@ static inline void split_expand(struct real *real)
         pst_program_destroy(real->programs[r]);
         pst_program_destroy(real->eval_programs[r]);
     }
-    pst_plan_expand(groups[0], real->graph, &real->plan);
-    pst_plan_expand(groups[1], real->graph, &real->eval_plan);
+    expand_groups(groups[0], real->graph, &real->plan);
+    expand_groups(groups[1], real->graph, &real->eval_plan);
     pst_plan_destroy(groups[0]);
     pst_plan_destroy(groups[1]);
     real->n_ranks = real->plan->n_devices;

@@ -4,6 +4,7 @@
  * what waits for it, by hand; ranks, groups and meetings by their definition. The graphs are whole
  * ones that are said to be in parts.
  */
+#include "unit/plan/groups.h"
 #include "unit/prove/rig.h"
 
 #define MOST 64
@@ -41,7 +42,6 @@ static void divide(struct degrees *d, const uint32_t *degree_of_stage)
     }
     graph->op_of = op_of;
     graph->degree_of = degree_of;
-    pst_plan_expand(plan, graph, &d->ranks);
 }
 
 /* --- by hand -----------------------------------------------------------------------------------*/
@@ -90,7 +90,45 @@ static void open_pair(struct degrees *d, uint32_t maker_degree, uint32_t reader_
     d->rig.plan->devices[1].body = reader;
     d->rig.plan->devices[1].n_instrs = sizeof reader / sizeof *reader;
     divide(d, degrees);
-    assert_int_equal(d->ranks->n_devices, maker_degree + reader_degree);
+    pst_plan_expand(d->rig.plan, d->rig.graph, maker_degree + reader_degree, &d->ranks);
+}
+
+/* Ranks without stages make groups like those with stages, where these are alike, and else of one.
+ */
+TEST(ranks_without_stages)
+{
+    static const struct {
+        uint32_t n_ranks, first[2], size[2], group_of[8];
+    } cases[] = {
+        {8, {0, 4}, {2, 2}, {0, 0, 1, 1, 2, 2, 3, 3}},
+        {5, {0, 2}, {2, 2}, {0, 0, 1, 1, 2}},    /* one is left */
+        {6, {1, 3}, {2, 2}, {0, 1, 1, 2, 2, 3}}, /* at no multiple */
+        {6, {1, 2}, {1, 2}, {0, 1, 2, 2, 3, 4}}, /* unlike */
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        FINISHED_BY(close_degrees) struct degrees d = {0};
+        const uint32_t n_ranks = cases[i].n_ranks, *begin = cases[i].first;
+        uint32_t group_of[8], nodes[MOST], n;
+
+        rig_open(&d.rig, "mlp", mlp, 1);
+        n = d.rig.graph->n_ops;
+        for (uint32_t v = 0; v < n; v++) {
+            nodes[v] = v;
+        }
+        pst_plan_create(d.rig.graph, 2, cases[i].group_of[n_ranks - 1] + 1, &d.rig.plan);
+        for (uint32_t s = 0; s < 2; s++) {
+            pst_plan_add_stage(d.rig.plan, nodes + n / 2 * s, s == 0 ? n / 2 : n - n / 2,
+                               &cases[i].group_of[begin[s]], 1, 1, 1);
+        }
+        divide(&d, cases[i].size);
+        pst_plan_expand(d.rig.plan, d.rig.graph, n_ranks, &d.ranks);
+        for (uint32_t s = 0; s < 2; s++) {
+            assert_int_equal(d.ranks->stages[s].ranks[0], begin[s]);
+        }
+        assert_int_equal(pst_plan_groups(d.ranks, group_of), d.rig.plan->n_devices);
+        assert_memory_equal(group_of, cases[i].group_of, n_ranks * sizeof *group_of);
+    }
 }
 
 /* "SEND 2 (0), F (1)": peers of transfers, and in brackets what is waited for. */
@@ -199,6 +237,7 @@ static void open_random(struct degrees *d, uint64_t seed)
         degrees[s] = of_device[s % shape.devices];
     }
     divide(d, degrees);
+    expand_groups(d->rig.plan, d->rig.graph, &d->ranks);
     assert_true(d->ranks->n_devices <= MOST);
 }
 
@@ -245,7 +284,7 @@ TEST(twins)
         open_random(&d, 200 + i);
         assert_ok(pst_plan_forward_twin(d.rig.plan, d.rig.graph, &d.rig.cost, 12, 0, &groups, &err),
                   &err);
-        pst_plan_expand(groups, d.rig.graph, &after);
+        pst_plan_expand(groups, d.rig.graph, d.ranks->n_devices, &after);
         assert_ok(pst_plan_forward_twin(d.ranks, d.rig.graph, &d.rig.cost, 12, 0, &before, &err),
                   &err);
         a = pst_plan_digest(before);

@@ -3,6 +3,7 @@
  * Plans of ranks whose replicas have several parts, from random plans of groups: lists, peers,
  * guests, meetings and owners by their definition, the programs of parts against those of groups.
  */
+#include "unit/plan/groups.h"
 #include "unit/prove/async_rig.h"
 
 enum { KINDS = 6, ROUNDS = 120, MOST_RANKS = RIG_MAX * 4, MOST_MEETINGS = 4096 };
@@ -81,7 +82,7 @@ static void open_pair(struct pair *pair, uint32_t i)
              8100 + i);
     split_parameters(pair->rig.graph, pair->tensor);
     draw_groups(&pair->rig, i % KINDS);
-    pst_plan_expand(pair->rig.plan, pair->rig.graph, &pair->ranks);
+    expand_groups(pair->rig.plan, pair->rig.graph, &pair->ranks);
     assert_int_equal(pair->ranks->n_devices, pair->rig.plan->n_devices * pair->tensor);
     assert_true(pair->ranks->n_devices <= MOST_RANKS);
     assert_ok(pst_programs_create(pair->ranks, pair->rig.graph, &pair->rig.cost, PST_PROGRAM_WHOLE,
@@ -236,7 +237,7 @@ TEST(owns_all)
         pair.rig.plan->memopt = pair.rig.plan->times = words;
         pair.rig.plan->devices[0].kind = words;
         pair.rig.plan->stated = &stated;
-        pst_plan_expand(pair.rig.plan, pair.rig.graph, &pair.ranks);
+        expand_groups(pair.rig.plan, pair.rig.graph, &pair.ranks);
         before = pst_plan_to_json(pair.ranks, pair.rig.graph);
         memset(words, 'x', sizeof words - 1);
         memset(peaks, 0, sizeof peaks);
@@ -280,7 +281,7 @@ TEST(twins_and_unrolled_plans)
         assert_ok(pst_plan_forward_twin(pair.rig.plan, pair.rig.graph, &pair.rig.cost,
                                         pair.rig.plan->batch, 0, &groups, &err),
                   &err);
-        pst_plan_expand(groups, pair.rig.graph, &after);
+        expand_groups(groups, pair.rig.graph, &after);
         pst_plan_destroy(groups);
         assert_ok(pst_plan_forward_twin(pair.ranks, pair.rig.graph, &pair.rig.cost,
                                         pair.rig.plan->batch, 0, &before, &err),
@@ -291,7 +292,7 @@ TEST(twins_and_unrolled_plans)
         expect_same(before, after);
         if (pair.ranks->asynchronous) {
             assert_ok(pst_plan_unroll(pair.rig.plan, 3, 2, &groups, &err), &err);
-            pst_plan_expand(groups, pair.rig.graph, &after);
+            expand_groups(groups, pair.rig.graph, &after);
             pst_plan_destroy(groups);
             assert_ok(pst_plan_unroll(pair.ranks, 3, 2, &before, &err), &err);
             expect_same(before, after);

@@ -3,6 +3,7 @@
  * Plan files: the same bytes after a round trip, a clean refusal of everything else, with the
  * place.
  */
+#include "unit/plan/groups.h"
 #include "unit/prove/rig.h"
 
 #include <fcntl.h>
@@ -278,7 +279,7 @@ static char *text_of_parts(struct rig *rig, uint32_t zero)
     rig_plan(rig, &shape);
     rig->graph->parts = 4;
     groups = rig->plan;
-    pst_plan_expand(groups, rig->graph, &rig->plan);
+    expand_groups(groups, rig->graph, &rig->plan);
     pst_plan_destroy(groups);
     rig->plan->zero = zero;
     rig->plan->prefetch = zero == 2;

@@ -6,6 +6,7 @@
 #define TESTS_PROVE_PARTS_RIG_H
 
 #include "graph/split.h"
+#include "unit/plan/groups.h"
 #include "unit/prove/rig.h"
 
 #define GPT   "layers=2 dim=16 heads=4 context=8 vocab=11"
@@ -81,7 +82,7 @@ static inline void expand(struct rig *rig)
 {
     struct pst_plan *groups = rig->plan, *ranks;
 
-    pst_plan_expand(groups, rig->graph, &ranks);
+    expand_groups(groups, rig->graph, &ranks);
     assert_true(ranks->n_devices <= RIG_MAX);
     rig_drop_plan(rig);
     rig->plan = ranks;

@@ -257,7 +257,7 @@ static inline void tiny_make(struct tiny *tiny, uint32_t n)
     }
     assert_true(plan->n_ties == 1 || tiny->ends != NULL);
     if (tiny->rig.graph->parts > 1) {
-        pst_plan_expand(plan, tiny->rig.graph, &tiny->rig.plan);
+        expand_groups(plan, tiny->rig.graph, &tiny->rig.plan);
         pst_plan_destroy(plan);
     }
     assert_true(tiny->rig.plan->n_devices <= XP_RANKS);
