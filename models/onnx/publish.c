@@ -374,6 +374,43 @@ static void publish_copy(struct publisher *p, const struct onnx_node *node)
     }
 }
 
+/* Is this the path of the module that has the tensor of that name, called again? The older exporter
+   writes "layer_1/fc_1" then, as it does of other modules, which have initializers of their own. */
+static bool is_called_again(const struct publisher *p, const char *scope, const char *tensor)
+{
+    const char *end = last_part(tensor), *at = scope;
+    bool again = false;
+
+    while (tensor < end && *at != '\0') {
+        const size_t n = strcspn(tensor, "."), whole = strcspn(at, ".");
+        const size_t suffix = whole > n && at[n] == '_' ? 1 + strspn(at + n + 1, "0123456789") : 0;
+
+        if (strncmp(at, tensor, n) != 0 || whole != n + suffix || suffix == 1) {
+            return false;
+        }
+        at += whole;
+        if (suffix > 0 &&
+            has_module(p->model, pst_arena_strndup(p->arena, scope, (size_t)(at - scope)))) {
+            return false;
+        }
+        again |= suffix > 0;
+        at += *at == '.';
+        tensor += n + 1;
+    }
+    return again && tensor == end && *at == '\0';
+}
+
+static bool has_name(const struct publisher *p, const struct onnx_value *value, const char *scope)
+{
+    bool found = false;
+
+    for (uint32_t i = 0; i < p->n && !found; i++) {
+        found = &p->model->values[p->tensors[i].value] == value &&
+                is_called_again(p, scope, p->tensors[i].name);
+    }
+    return found;
+}
+
 /* The module that reads an initializer of another may have it as its own: a tie. */
 static void publish_tie(struct publisher *p, uint32_t i)
 {
@@ -391,7 +428,8 @@ static void publish_tie(struct publisher *p, uint32_t i)
         }
         name = pst_arena_printf(p->arena, "%s.%s", p->scopes[i], last_part(value->name));
         if (p->told ? pst_names_find(&p->listed, name) == PST_NONE
-                    : read->tensor == NULL && onnx_maker(p->model, read)->op == ONNX_Identity) {
+                    : (read->tensor == NULL && onnx_maker(p->model, read)->op == ONNX_Identity) ||
+                          has_name(p, value, p->scopes[i])) {
             continue;
         }
         if (pst_names_find(&p->taken, name) == PST_NONE &&

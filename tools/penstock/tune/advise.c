@@ -485,6 +485,18 @@ static void say_unit(uint64_t limit, uint64_t enough, bool ended, struct pst_err
     err->enough_bytes = enough;
 }
 
+static uint64_t find_smallest(const struct pst_cluster *cluster)
+{
+    uint64_t smallest = UINT64_MAX;
+
+    for (uint32_t r = 0; r < (uint64_t)cluster->devices; r++) {
+        const uint64_t capacity = pst_cluster_capacity_of(cluster, r);
+
+        smallest = capacity < smallest ? capacity : smallest;
+    }
+    return smallest;
+}
+
 static void say_enough(const struct pst_advice *advice, uint64_t enough, struct pst_error *err)
 {
     const struct pst_search *search = &advice->search;
@@ -495,7 +507,7 @@ static void say_enough(const struct pst_advice *advice, uint64_t enough, struct 
     uint64_t with = UINT64_MAX;
 
     if (enough != 0 && !mixed && limit <= NO_UNIT) {
-        say_unit(limit, pst_sat_add(enough, reserve), advice->ended, err);
+        say_unit(pst_sat_add(limit, reserve), pst_sat_add(enough, reserve), advice->ended, err);
         return;
     }
     with = advice->few ? UINT64_MAX : best_memopt(advice, worth, id);
@@ -513,6 +525,9 @@ static void say_enough(const struct pst_advice *advice, uint64_t enough, struct 
              advice->ended && enough != 0 ? PST_SMALLEST_ENDED "; " : "");
     if (enough != 0 && !mixed) {
         pst_error_enough(err, "cluster.memory", pst_sat_add(enough, reserve), rest);
+    } else if (mixed && find_smallest(search->cluster) <= NO_UNIT) {
+        pst_error_hint(err, "is \"%llu GiB\" meant?",
+                       (unsigned long long)find_smallest(search->cluster));
     } else {
         pst_error_hint(err, "%s", rest);
     }
