@@ -129,30 +129,43 @@ static pst_status keep(const struct pst_session *session, const struct pst_profi
     return status;
 }
 
-/* For this command at least. */
+/* For this command alone. */
+static pst_status keep_aside(const struct pst_session *session, const struct pst_profiled *profile,
+                             struct pst_error *err)
+{
+    pst_status status = pst_cache_stand_in(err);
+
+    return status == PST_OK ? keep(session, profile, err) : status;
+}
+
+/* What others disturbed is not for later commands, which measure it again. */
 static pst_status keep_somewhere(const struct pst_session *session,
                                  const struct pst_profiled *profile,
-                                 const struct pst_calibrate_listener *listener, bool *ret_kept,
+                                 const struct pst_calibrate_listener *listener,
                                  struct pst_error *err)
 {
-    pst_status status = keep(session, profile, err);
+    pst_status status;
 
-    *ret_kept = status == PST_OK && !pst_cache_stands_in();
+    if (profile->others > PST_OTHERS_MANY) {
+        if (listener->disturbed != NULL) {
+            listener->disturbed(listener->context, profile->others);
+        }
+        return keep_aside(session, profile, err);
+    }
+    status = keep(session, profile, err);
     if (status != PST_ERR_IO) { /* where it could not be written, another folder may do */
         return status;
     }
     if (listener->unkept != NULL) {
         listener->unkept(listener->context, err->message);
     }
-    status = pst_cache_stand_in(err);
-    return status == PST_OK ? keep(session, profile, err) : status;
+    return keep_aside(session, profile, err);
 }
 
 /* --- measuring ---------------------------------------------------------------------------------*/
 
 static pst_status run(struct pst_session *session, const struct pst_profile_request *request,
-                      const struct pst_calibrate_listener *listener, bool *ret_kept,
-                      struct pst_error *err)
+                      const struct pst_calibrate_listener *listener, struct pst_error *err)
 {
     struct pst_profiled profile;
     pst_status status = PST_OK;
@@ -165,7 +178,7 @@ static pst_status run(struct pst_session *session, const struct pst_profile_requ
     }
     status = pst_profile_run(session, request, &profile, err);
     if (status == PST_OK) {
-        status = keep_somewhere(session, &profile, listener, ret_kept, err);
+        status = keep_somewhere(session, &profile, listener, err);
         pst_profile_finish(&profile);
     }
     return status;
@@ -182,23 +195,12 @@ static pst_status measure(struct pst_session *session, const struct pst_profile_
                           double seconds, const struct pst_calibrate_listener *listener,
                           struct pst_error *err)
 {
-    struct pst_others others;
-    bool kept = false;
     pst_status status;
-    double share;
-    char *file;
 
     if (listener->begins != NULL) {
         listener->begins(listener->context, session, seconds);
     }
-    pst_others_begin(&others);
-    status = run(session, request, listener, &kept, err);
-    share = pst_others_share(&others);
-    if (status == PST_OK && share > PST_OTHERS_MANY && listener->disturbed != NULL) {
-        file = kept ? pst_calibration_profile_file(session) : NULL;
-        listener->disturbed(listener->context, share, file);
-        free(file);
-    }
+    status = run(session, request, listener, err);
     if (status == PST_ERR_CANCELLED && listener->cancelled != NULL && listener->cancelled()) {
         return status;
     }
