@@ -8,6 +8,8 @@
 #include "module.h"
 
 #include <math.h>
+#include <stdatomic.h>
+#include <time.h>
 
 static void make(struct pst_link_sample *samples, double latency_ns, double bytes_per_s)
 {
@@ -52,6 +54,37 @@ TEST(test_threads_can_be_measured)
         assert_true(link.samples[i].ns > 0);
     }
     assert_true(link.bytes_per_s > 0 && link.latency_ns >= 0);
+}
+
+#define HELD_UP_NS 5000000
+#define ROUNDS     7u
+
+static const struct pst_transport_ops *transport;
+static atomic_uint n_waits;
+
+/* Others have both cores while all of the warming up and a round of each size wait. */
+static pst_status wait_held_up(struct pst_transport *opened, uint32_t rank, pst_request request,
+                               struct pst_error *err)
+{
+    const struct timespec time = {.tv_nsec = HELD_UP_NS};
+
+    if (atomic_fetch_add(&n_waits, 1) < 2 * 2 * 2 * PST_LINK_SIZES) {
+        nanosleep(&time, NULL);
+    }
+    return transport->wait(opened, rank, request, err);
+}
+
+TEST(test_a_machine_that_is_busy_for_a_while_does_not_enter)
+{
+    struct pst_transport_ops ops = *load_transport(PENSTOCK_PLUGIN_DIR "/transport-threads.so");
+    struct pst_measured_link link;
+    struct pst_error err = {0};
+
+    transport = load_transport(PENSTOCK_PLUGIN_DIR "/transport-threads.so");
+    ops.wait = wait_held_up;
+    assert_ok(pst_measure_link(&ops, NULL, ROUNDS, &link, &err), &err);
+    assert_true(atomic_load(&n_waits) == 2 * 2 * (1 + ROUNDS) * PST_LINK_SIZES);
+    assert_true(link.samples[0].ns < HELD_UP_NS / 4);
 }
 
 /* Between devices whose memory the host cannot touch. */

@@ -8,7 +8,8 @@
 #include "base/util.h"
 
 #define FIRST_BYTES 1024u
-#define MOST_BYTES  (FIRST_BYTES << (2 * (PST_LINK_SIZES - 1)))
+#define BYTES(size) ((uint64_t)FIRST_BYTES << (2 * (size)))
+#define MOST_BYTES  BYTES(PST_LINK_SIZES - 1)
 #define STALL_NS    60000000000u
 /* Round trips on devices: a run does not wait for a device after each message, either. */
 #define TRIPS 8u
@@ -20,8 +21,7 @@ struct end {
     struct pst_device **device;        /* its own */
     uint32_t rank, rounds;
     void *data;
-    double *ns; /* [rounds]; rank 0 */
-    struct pst_measured_link *link;
+    double *ns;  /* [PST_LINK_SIZES][rounds] */
     bool closes; /* the device may be closed */
     pst_status status;
     struct pst_error err;
@@ -101,21 +101,19 @@ static bool let_go(struct end *end)
     return end->ops->detach == NULL || end->ops->detach(end->transport, end->rank);
 }
 
+/* Rounds over all sizes: what holds up the ends for a while is a few rounds of each size, which the
+   median leaves out, and not all of the shortest. The first round warms up. */
 static void *run_end(void *argument)
 {
     struct end *end = argument;
-    uint64_t bytes = FIRST_BYTES, tag = 0;
-    double warm;
+    uint64_t tag = 0;
 
     end->status = set_up(end);
-    for (uint32_t size = 0; size < PST_LINK_SIZES && end->status == PST_OK; size++, bytes *= 4) {
-        end->status = trips(end, bytes, &tag, &warm);
-        for (uint32_t i = 0; i < end->rounds && end->status == PST_OK; i++) {
-            end->status = trips(end, bytes, &tag, &end->ns[i]);
-        }
-        if (end->rank == 0) {
-            qsort(end->ns, end->rounds, sizeof *end->ns, by_value);
-            end->link->samples[size] = (struct pst_link_sample){bytes, end->ns[end->rounds / 2]};
+    for (uint32_t round = 0; round <= end->rounds; round++) {
+        double *ns = &end->ns[round == 0 ? 0 : round - 1];
+
+        for (uint32_t size = 0; size < PST_LINK_SIZES && end->status == PST_OK; size++) {
+            end->status = trips(end, BYTES(size), &tag, &ns[(size_t)size * end->rounds]);
         }
     }
     if (end->status != PST_OK) {
@@ -149,8 +147,12 @@ void pst_fit_link(const struct pst_link_sample *samples, uint32_t n, double *ret
     *ret_bytes_per_s = slope > 0 ? 1e9 / slope : 0;
 }
 
-static void judge(struct pst_measured_link *link)
+static void judge(double *ns, uint32_t rounds, struct pst_measured_link *link)
 {
+    for (uint32_t i = 0; i < PST_LINK_SIZES; i++, ns += rounds) {
+        qsort(ns, rounds, sizeof *ns, by_value);
+        link->samples[i] = (struct pst_link_sample){BYTES(i), ns[rounds / 2]};
+    }
     pst_fit_link(link->samples, PST_LINK_SIZES, &link->latency_ns, &link->bytes_per_s);
     link->worst_error = 0;
     for (uint32_t i = 0; i < PST_LINK_SIZES; i++) {
@@ -246,7 +248,7 @@ pst_status pst_measure_link(const struct pst_transport_ops *transport,
     struct pst_device *devices[2] = {NULL, NULL};
     struct end ends[2];
     char *data = on == NULL ? pst_alloc(2, MOST_BYTES) : NULL;
-    double *ns = pst_alloc((size_t)2 * rounds, sizeof *ns);
+    double *ns = pst_alloc((size_t)2 * PST_LINK_SIZES * rounds, sizeof *ns);
     pst_status status;
 
     for (uint32_t i = 0; i < 2; i++) {
@@ -256,8 +258,7 @@ pst_status pst_measure_link(const struct pst_transport_ops *transport,
                                .rank = i,
                                .rounds = rounds,
                                .data = on == NULL ? data + i * (size_t)MOST_BYTES : NULL,
-                               .ns = ns + (size_t)i * rounds,
-                               .link = &link};
+                               .ns = ns + (size_t)i * PST_LINK_SIZES * rounds};
     }
     status = open_between(ends, devices, on, &opened, err);
     if (status == PST_OK) {
@@ -266,7 +267,7 @@ pst_status pst_measure_link(const struct pst_transport_ops *transport,
         close_all(ends, opened);
     }
     if (status == PST_OK) {
-        judge(&link);
+        judge(ends[0].ns, rounds, &link);
         *ret_link = link;
     }
     free(data);
