@@ -7,7 +7,7 @@
 #include "base/util.h"
 #include "measure/watch.h"
 
-#define LINK_ROUNDS 15u
+#define LINK_ROUNDS 5u
 #define COPY_ROUNDS 7u
 #define COPY_BYTES  ((uint64_t)32 << 20) /* of each array: beyond most caches */
 

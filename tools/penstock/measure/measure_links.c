@@ -8,8 +8,7 @@
 #include "base/util.h"
 
 #define FIRST_BYTES 1024u
-#define BYTES(size) ((uint64_t)FIRST_BYTES << (2 * (size)))
-#define MOST_BYTES  BYTES(PST_LINK_SIZES - 1)
+#define MOST_BYTES  (FIRST_BYTES << (2 * (PST_LINK_SIZES - 1)))
 #define STALL_NS    60000000000u
 /* Round trips on devices: a run does not wait for a device after each message, either. */
 #define TRIPS 8u
@@ -21,7 +20,8 @@ struct end {
     struct pst_device **device;        /* its own */
     uint32_t rank, rounds;
     void *data;
-    double *ns;  /* [PST_LINK_SIZES][rounds] */
+    double *ns; /* [rounds]; rank 0 */
+    struct pst_measured_link *link;
     bool closes; /* the device may be closed */
     pst_status status;
     struct pst_error err;
@@ -101,20 +101,55 @@ static bool let_go(struct end *end)
     return end->ops->detach == NULL || end->ops->detach(end->transport, end->rank);
 }
 
-/* Rounds over all sizes: what holds up the ends for a while is a few rounds of each size, which the
-   median leaves out, and not all of the shortest. The first round warms up. */
+/* Takes a core that the other end does not use: beside others, both may end up on one. */
+static void take_core(uint32_t rank)
+{
+    cpu_set_t usable, own;
+
+    CPU_ZERO(&own);
+    for (uint32_t i = 0, n = 0;
+         sched_getaffinity(0, sizeof usable, &usable) == 0 && i < CPU_SETSIZE; i++) {
+        if (CPU_ISSET(i, &usable) && n++ == rank) {
+            CPU_SET(i, &own);
+            sched_setaffinity(0, sizeof own, &own);
+            return;
+        }
+    }
+}
+
+/* All sizes, one after the other: what others hold up for a moment is all rounds of one. */
+static void run_burst(struct end *end, bool first, uint64_t *tag)
+{
+    uint64_t bytes = FIRST_BYTES;
+    double warm;
+
+    for (uint32_t size = 0; size < PST_LINK_SIZES && end->status == PST_OK; size++, bytes *= 4) {
+        end->status = trips(end, bytes, tag, &warm);
+        for (uint32_t i = 0; i < end->rounds && end->status == PST_OK; i++) {
+            end->status = trips(end, bytes, tag, &end->ns[i]);
+        }
+        if (end->rank == 0) {
+            struct pst_link_sample *sample = &end->link->samples[size];
+            const double *median = &end->ns[end->rounds / 2];
+
+            qsort(end->ns, end->rounds, sizeof *end->ns, by_value);
+            *sample = (struct pst_link_sample){bytes, first || *median < sample->ns ? *median
+                                                                                    : sample->ns};
+        }
+    }
+}
+
 static void *run_end(void *argument)
 {
     struct end *end = argument;
     uint64_t tag = 0;
 
     end->status = set_up(end);
-    for (uint32_t round = 0; round <= end->rounds; round++) {
-        double *ns = &end->ns[round == 0 ? 0 : round - 1];
-
-        for (uint32_t size = 0; size < PST_LINK_SIZES && end->status == PST_OK; size++) {
-            end->status = trips(end, BYTES(size), &tag, &ns[(size_t)size * end->rounds]);
-        }
+    if (end->on == NULL) {
+        take_core(end->rank);
+    }
+    for (uint32_t burst = 0; burst < PST_LINK_BURSTS; burst++) {
+        run_burst(end, burst == 0, &tag);
     }
     if (end->status != PST_OK) {
         end->ops->abort(end->transport, end->rank, &ended);
@@ -147,12 +182,8 @@ void pst_fit_link(const struct pst_link_sample *samples, uint32_t n, double *ret
     *ret_bytes_per_s = slope > 0 ? 1e9 / slope : 0;
 }
 
-static void judge(double *ns, uint32_t rounds, struct pst_measured_link *link)
+static void judge(struct pst_measured_link *link)
 {
-    for (uint32_t i = 0; i < PST_LINK_SIZES; i++, ns += rounds) {
-        qsort(ns, rounds, sizeof *ns, by_value);
-        link->samples[i] = (struct pst_link_sample){BYTES(i), ns[rounds / 2]};
-    }
     pst_fit_link(link->samples, PST_LINK_SIZES, &link->latency_ns, &link->bytes_per_s);
     link->worst_error = 0;
     for (uint32_t i = 0; i < PST_LINK_SIZES; i++) {
@@ -248,7 +279,7 @@ pst_status pst_measure_link(const struct pst_transport_ops *transport,
     struct pst_device *devices[2] = {NULL, NULL};
     struct end ends[2];
     char *data = on == NULL ? pst_alloc(2, MOST_BYTES) : NULL;
-    double *ns = pst_alloc((size_t)2 * PST_LINK_SIZES * rounds, sizeof *ns);
+    double *ns = pst_alloc((size_t)2 * rounds, sizeof *ns);
     pst_status status;
 
     for (uint32_t i = 0; i < 2; i++) {
@@ -258,7 +289,8 @@ pst_status pst_measure_link(const struct pst_transport_ops *transport,
                                .rank = i,
                                .rounds = rounds,
                                .data = on == NULL ? data + i * (size_t)MOST_BYTES : NULL,
-                               .ns = ns + (size_t)i * PST_LINK_SIZES * rounds};
+                               .ns = ns + (size_t)i * rounds,
+                               .link = &link};
     }
     status = open_between(ends, devices, on, &opened, err);
     if (status == PST_OK) {
@@ -267,7 +299,7 @@ pst_status pst_measure_link(const struct pst_transport_ops *transport,
         close_all(ends, opened);
     }
     if (status == PST_OK) {
-        judge(ends[0].ns, rounds, &link);
+        judge(&link);
         *ret_link = link;
     }
     free(data);
