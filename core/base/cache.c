@@ -102,3 +102,8 @@ pst_status pst_cache_stand_in(struct pst_error *err)
     atexit(pst_cache_abandon);
     return PST_OK;
 }
+
+bool pst_cache_stands_in(void)
+{
+    return stand_in != NULL;
+}

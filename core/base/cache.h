@@ -18,6 +18,7 @@ pst_status pst_cache_make(const char *path, const char *who, struct pst_error *e
 /* For machines where the cache cannot be written: replaces it by a folder below $TMPDIR, for this
    process and its children, removed at exit. Call it before threads read the environment. */
 pst_status pst_cache_stand_in(struct pst_error *err);
+bool pst_cache_stands_in(void);
 /* Removes that folder before _exit(), which does not; not for signal handlers. */
 void pst_cache_abandon(void);
 /* Like pst_cache_abandon, for signal handlers, which must not allocate: starts `rm` to do it. */

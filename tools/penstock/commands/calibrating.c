@@ -10,7 +10,6 @@
 #include "base/util.h"
 #include "commands/commands.h"
 #include "measure/calibrate.h"
-#include "measure/profile.h"
 
 static void begins(void *context, const struct pst_session *session, double seconds)
 {
@@ -41,16 +40,18 @@ static void skipped(void *context, const char *why)
     }
 }
 
-static void disturbed(void *context, double share)
+static void disturbed(void *context, double share, const char *file)
 {
     const struct pst_cli *cli = context;
 
     if (cli->verbosity >= 0) {
-        pst_text_printf(
-            stderr,
-            "other processes used %.0f %% of the processors in the last of %d measurements, "
-            "so predictions may be too long; the next command measures again\n",
-            100 * share, PST_PROFILE_TRIES);
+        pst_text_printf(stderr,
+                        "other processes used %.0f %% of the processors meanwhile, so predictions "
+                        "may be too long; %s%s\n",
+                        100 * share,
+                        file == NULL ? "the next command measures again"
+                                     : "to measure again, remove ",
+                        file == NULL ? "" : file);
     }
 }
 

@@ -129,37 +129,35 @@ static pst_status keep(const struct pst_session *session, const struct pst_profi
     return status;
 }
 
-/* For this command alone. */
-static pst_status keep_aside(const struct pst_session *session, const struct pst_profiled *profile,
-                             struct pst_error *err)
-{
-    pst_status status = pst_cache_stand_in(err);
-
-    return status == PST_OK ? keep(session, profile, err) : status;
-}
-
-/* What others disturbed is not for later commands, which measure it again. */
+/* What others held up is not for later commands, which measure it again. */
 static pst_status keep_somewhere(const struct pst_session *session,
                                  const struct pst_profiled *profile,
-                                 const struct pst_calibrate_listener *listener,
+                                 const struct pst_calibrate_listener *listener, bool *ret_kept,
                                  struct pst_error *err)
 {
-    pst_status status;
+    const bool held_up = profile->held_up && profile->others > PST_OTHERS_MANY;
+    pst_status status = held_up ? PST_ERR_IO : keep(session, profile, err);
 
-    if (profile->others > PST_OTHERS_MANY) {
-        if (listener->disturbed != NULL) {
-            listener->disturbed(listener->context, profile->others);
-        }
-        return keep_aside(session, profile, err);
-    }
-    status = keep(session, profile, err);
+    *ret_kept = status == PST_OK && !pst_cache_stands_in();
     if (status != PST_ERR_IO) { /* where it could not be written, another folder may do */
         return status;
     }
-    if (listener->unkept != NULL) {
+    if (!held_up && listener->unkept != NULL) {
         listener->unkept(listener->context, err->message);
     }
-    return keep_aside(session, profile, err);
+    status = pst_cache_stand_in(err);
+    return status == PST_OK ? keep(session, profile, err) : status;
+}
+
+static void tell_disturbed(const struct pst_session *session, const struct pst_profiled *profile,
+                           bool kept, const struct pst_calibrate_listener *listener)
+{
+    char *file = kept ? pst_calibration_profile_file(session) : NULL;
+
+    if (profile->others > PST_OTHERS_MANY && listener->disturbed != NULL) {
+        listener->disturbed(listener->context, profile->others, file);
+    }
+    free(file);
 }
 
 /* --- measuring ---------------------------------------------------------------------------------*/
@@ -168,6 +166,7 @@ static pst_status run(struct pst_session *session, const struct pst_profile_requ
                       const struct pst_calibrate_listener *listener, struct pst_error *err)
 {
     struct pst_profiled profile;
+    bool kept = false;
     pst_status status = PST_OK;
 
     if (session->transport_ops == NULL) {
@@ -178,7 +177,10 @@ static pst_status run(struct pst_session *session, const struct pst_profile_requ
     }
     status = pst_profile_run(session, request, &profile, err);
     if (status == PST_OK) {
-        status = keep_somewhere(session, &profile, listener, err);
+        status = keep_somewhere(session, &profile, listener, &kept, err);
+        if (status == PST_OK) {
+            tell_disturbed(session, &profile, kept, listener);
+        }
         pst_profile_finish(&profile);
     }
     return status;

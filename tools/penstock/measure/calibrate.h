@@ -14,8 +14,8 @@ struct pst_calibrate_listener {
     void (*progress)(void *context, uint64_t done, uint64_t all, uint32_t size);
     /* Why nothing was measured, in one line; */
     void (*skipped)(void *context, const char *why);
-    /* it was, but other processes took this part of the machine, so for this process alone; */
-    void (*disturbed)(void *context, double share);
+    /* it was, but other processes took this part of the machine; where it is kept, or NULL; */
+    void (*disturbed)(void *context, double share, const char *file);
     /* it was, for this process alone, and why. */
     void (*unkept)(void *context, const char *why);
     bool (*cancelled)(void);

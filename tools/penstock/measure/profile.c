@@ -81,25 +81,28 @@ static void describe(const struct pst_session *session, uint32_t samples, bool a
 }
 
 /* Others hold up the clock on the wall: what it timed beside them is measured again. */
-static pst_status measure_ops(const struct pst_measure_config *config,
-                              struct pst_measured *ret_measured,
-                              struct pst_measured_update *ret_update, double *ret_others,
-                              struct pst_error *err)
+static pst_status measure_ops(const struct pst_measure_config *config, struct pst_profiled *profile,
+                              struct pst_measured *ret_measured, struct pst_error *err)
 {
-    const bool held_up = pst_device_is_host(config->device) &&
-                         !pst_watch_of(config->device, &config->device_config).own;
     double share = 1;
     pst_status status = PST_OK;
 
-    for (uint32_t i = 0; i < PST_PROFILE_TRIES && share > PST_OTHERS_MANY && status == PST_OK;
+    profile->held_up = pst_device_is_host(config->device) &&
+                       !pst_watch_of(config->device, &config->device_config).own;
+    for (uint32_t i = 0; status == PST_OK && share > PST_OTHERS_MANY &&
+                         i < (profile->held_up ? PST_PROFILE_TRIES : 1);
          i++) {
         struct pst_others others;
 
+        if (i > 0) {
+            pst_log(PST_LOG_INFO, "profile",
+                    "measuring again: others used %.0f %% of the processors", 100 * share);
+        }
         pst_others_begin(&others);
-        status = pst_measure_ops(config, ret_measured, ret_update, err);
-        share = held_up ? pst_others_share(&others) : 0;
+        status = pst_measure_ops(config, ret_measured, &profile->update, err);
+        share = pst_others_share(&others);
     }
-    *ret_others = fmax(*ret_others, share);
+    profile->others = fmax(profile->others, share);
     return status;
 }
 
@@ -132,8 +135,7 @@ static pst_status measure_size(const struct pst_session *session,
         update.optimizer = PST_ADAMW;
     }
     if (!pst_session_has_no_data(session)) {
-        status =
-            measure_ops(&config, profile->measured[i], &profile->update, &profile->others, err);
+        status = measure_ops(&config, profile, profile->measured[i], err);
     }
     describe(session, request->sizes[i], pst_session_has_no_data(session), profile->measured[i]);
     return status;

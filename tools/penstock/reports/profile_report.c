@@ -219,8 +219,8 @@ void pst_profile_report_print(const struct pst_session *session, const struct ps
     }
     if (profile->others > PST_OTHERS_MANY) {
         fprintf(out,
-                "other processes used %.0f %% of the processors in the last of %d measurements\n",
-                100 * profile->others, PST_PROFILE_TRIES);
+                "other processes used %.0f %% of the processors meanwhile: times may be too long\n",
+                100 * profile->others);
     }
     if (file != NULL) {
         pst_text_printf(out, "written to %s; plan with it: --set profile.file=%s\n", file, file);
