@@ -255,12 +255,28 @@ TEST(test_short_rounds_are_repeated)
 
 #define ADDING_NS 3000000u
 
+/* Computes for so long; time in which others have the core does not count. */
+static void compute(uint64_t ns)
+{
+    uint64_t start = pst_clock_ns(CLOCK_THREAD_CPUTIME_ID);
+
+    while (pst_clock_ns(CLOCK_THREAD_CPUTIME_ID) - start < ns) {
+    }
+}
+
 static void add_slowly(struct pst_device *opened, float *dst, const float *src, uint64_t elems)
 {
-    uint64_t start = pst_now_ns();
+    compute(ADDING_NS);
+}
 
-    while (pst_now_ns() - start < ADDING_NS) {
+static uint32_t count_params(const struct pst_op *op)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < op->n_param; i++) {
+        n += op->param[i] != PST_NONE;
     }
+    return n;
 }
 
 /* Of four micro-batches three add their gradient to what is there. */
@@ -276,14 +292,42 @@ TEST(test_all_but_the_first_gradient_are_added)
     config.microbatches = 4;
     measured = measure(&config);
     for (uint32_t o = 0; o < graph->n_ops; o++) {
-        uint32_t n = 0;
-
-        for (uint32_t i = 0; i < graph->ops[o].n_param; i++) {
-            n += graph->ops[o].param[i] != PST_NONE;
-        }
-        assert_true(measured[o].ns[2] >= 0.75 * n * ADDING_NS);
+        assert_true(measured[o].ns[2] >= 0.75 * count_params(&graph->ops[o]) * ADDING_NS);
     }
     free(measured);
+}
+
+/* The core is with others: as if it were taken from the thread. */
+static void add_without_core(struct pst_device *opened, float *dst, const float *src,
+                             uint64_t elems)
+{
+    const struct timespec time = {.tv_nsec = ADDING_NS};
+
+    nanosleep(&time, NULL);
+}
+
+TEST(test_what_others_take_counts_where_several_threads_compute)
+{
+    OWN(graph) *graph = make_model("mlp", "layers=2", PST_F32);
+    struct pst_device_ops slow = *device;
+
+    slow.accumulate = add_without_core;
+    for (uint32_t threads = 1; threads <= 2; threads++) {
+        struct pst_measure_config config = config_of(graph, 1);
+        struct pst_measured *measured;
+
+        config.device = &slow;
+        config.device_config.threads = threads;
+        config.microbatches = 4;
+        measured = measure(&config);
+        for (uint32_t o = 0; o < graph->n_ops; o++) {
+            const uint32_t n = count_params(&graph->ops[o]);
+
+            assert_int_equal(n > 0 && measured[o].ns[2] >= 0.75 * n * ADDING_NS,
+                             n > 0 && threads > 1);
+        }
+        free(measured);
+    }
 }
 
 static uint64_t updated_elems;
@@ -292,15 +336,12 @@ static void count_update(struct pst_device *opened, const struct pst_update *upd
                          const float *grad, float *s0, float *s1, void *working, uint32_t dtype,
                          uint64_t elems)
 {
-    uint64_t start = pst_now_ns();
-
     assert_non_null(s0);
     assert_non_null(s1);
     assert_int_equal(dtype, PST_F32);
     device->update(opened, update, weights, grad, s0, s1, working, dtype, elems);
     updated_elems += elems;
-    while (pst_now_ns() - start < ADDING_NS) {
-    }
+    compute(ADDING_NS);
 }
 
 /* Seven rounds of three micro-batches are three steps. */

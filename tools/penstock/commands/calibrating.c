@@ -47,8 +47,10 @@ static void disturbed(void *context, double share, const char *file)
     if (cli->verbosity >= 0) {
         pst_text_printf(stderr,
                         "other processes used %.0f %% of the processors meanwhile, so predictions "
-                        "may be too long%s%s\n",
-                        100 * share, file == NULL ? "" : "; to measure again, remove ",
+                        "may be too long; %s%s\n",
+                        100 * share,
+                        file == NULL ? "the next command measures again"
+                                     : "to measure again, remove ",
                         file == NULL ? "" : file);
     }
 }

@@ -129,32 +129,44 @@ static pst_status keep(const struct pst_session *session, const struct pst_profi
     return status;
 }
 
-/* For this command at least. */
+/* What others held up is not for later commands, which measure it again. */
 static pst_status keep_somewhere(const struct pst_session *session,
                                  const struct pst_profiled *profile,
                                  const struct pst_calibrate_listener *listener, bool *ret_kept,
                                  struct pst_error *err)
 {
-    pst_status status = keep(session, profile, err);
+    const bool held_up = profile->held_up && profile->others > PST_OTHERS_MANY;
+    pst_status status = held_up ? PST_ERR_IO : keep(session, profile, err);
 
     *ret_kept = status == PST_OK && !pst_cache_stands_in();
     if (status != PST_ERR_IO) { /* where it could not be written, another folder may do */
         return status;
     }
-    if (listener->unkept != NULL) {
+    if (!held_up && listener->unkept != NULL) {
         listener->unkept(listener->context, err->message);
     }
     status = pst_cache_stand_in(err);
     return status == PST_OK ? keep(session, profile, err) : status;
 }
 
+static void tell_disturbed(const struct pst_session *session, const struct pst_profiled *profile,
+                           bool kept, const struct pst_calibrate_listener *listener)
+{
+    char *file = kept ? pst_calibration_profile_file(session) : NULL;
+
+    if (profile->others > PST_OTHERS_MANY && listener->disturbed != NULL) {
+        listener->disturbed(listener->context, profile->others, file);
+    }
+    free(file);
+}
+
 /* --- measuring ---------------------------------------------------------------------------------*/
 
 static pst_status run(struct pst_session *session, const struct pst_profile_request *request,
-                      const struct pst_calibrate_listener *listener, bool *ret_kept,
-                      struct pst_error *err)
+                      const struct pst_calibrate_listener *listener, struct pst_error *err)
 {
     struct pst_profiled profile;
+    bool kept = false;
     pst_status status = PST_OK;
 
     if (session->transport_ops == NULL) {
@@ -165,7 +177,10 @@ static pst_status run(struct pst_session *session, const struct pst_profile_requ
     }
     status = pst_profile_run(session, request, &profile, err);
     if (status == PST_OK) {
-        status = keep_somewhere(session, &profile, listener, ret_kept, err);
+        status = keep_somewhere(session, &profile, listener, &kept, err);
+        if (status == PST_OK) {
+            tell_disturbed(session, &profile, kept, listener);
+        }
         pst_profile_finish(&profile);
     }
     return status;
@@ -182,23 +197,12 @@ static pst_status measure(struct pst_session *session, const struct pst_profile_
                           double seconds, const struct pst_calibrate_listener *listener,
                           struct pst_error *err)
 {
-    struct pst_others others;
-    bool kept = false;
     pst_status status;
-    double share;
-    char *file;
 
     if (listener->begins != NULL) {
         listener->begins(listener->context, session, seconds);
     }
-    pst_others_begin(&others);
-    status = run(session, request, listener, &kept, err);
-    share = pst_others_share(&others);
-    if (status == PST_OK && share > PST_OTHERS_MANY && listener->disturbed != NULL) {
-        file = kept ? pst_calibration_profile_file(session) : NULL;
-        listener->disturbed(listener->context, share, file);
-        free(file);
-    }
+    status = run(session, request, listener, err);
     if (status == PST_ERR_CANCELLED && listener->cancelled != NULL && listener->cancelled()) {
         return status;
     }

@@ -5,8 +5,9 @@
 #include <stdlib.h>
 
 #include "base/util.h"
+#include "measure/watch.h"
 
-#define LINK_ROUNDS 15u
+#define LINK_ROUNDS 5u
 #define COPY_ROUNDS 7u
 #define COPY_BYTES  ((uint64_t)32 << 20) /* of each array: beyond most caches */
 
@@ -47,31 +48,32 @@ static void describe_compute(const struct pst_session *session, const struct pst
 }
 
 /* A device that stands apart may return before it has ended. */
-static uint64_t ended_ns(const struct pst_device_ops *ops, struct pst_device *device)
+static uint64_t lap_ns(const struct pst_device_ops *ops, struct pst_device *device,
+                       struct pst_watch *watch)
 {
     if (ops->sync != NULL) {
         ops->sync(device, NULL); /* a failure stays: whoever measures asks at the end */
     }
-    return pst_now_ns();
+    return pst_watch_lap(watch);
 }
 
 /* Median nanoseconds of adding two arrays into a third, and of a copy from the host. */
-static void time_copies(const struct pst_device_ops *ops, struct pst_device *device,
+static void time_copies(const struct pst_session *session, struct pst_device *device,
                         unsigned char *base, const void *host, double *ret_sum_ns,
                         double *ret_copy_ns)
 {
+    const struct pst_device_ops *ops = session->device_ops;
+    struct pst_watch watch = pst_watch_of(ops, &session->device_config);
     uint64_t sums[COPY_ROUNDS], copies[COPY_ROUNDS];
 
     ops->zero(device, base, 3 * COPY_BYTES);
     for (uint32_t i = 0; i < COPY_ROUNDS; i++) {
-        uint64_t start = ended_ns(ops, device), middle;
-
+        lap_ns(ops, device, &watch);
         ops->sum(device, base, base + COPY_BYTES, base + 2 * COPY_BYTES, COPY_BYTES / sizeof(float),
                  PST_F32);
-        middle = ended_ns(ops, device);
+        sums[i] = lap_ns(ops, device, &watch);
         ops->upload(device, base, host, COPY_BYTES);
-        copies[i] = pst_now_ns() - middle;
-        sums[i] = middle - start;
+        copies[i] = pst_watch_lap(&watch);
     }
     qsort(sums, COPY_ROUNDS, sizeof *sums, pst_by_number);
     qsort(copies, COPY_ROUNDS, sizeof *copies, pst_by_number);
@@ -93,7 +95,7 @@ static pst_status describe_memory(const struct pst_session *session,
         status = ops->arena(device, 3 * COPY_BYTES, &base, err);
     }
     if (status == PST_OK) {
-        time_copies(ops, device, base, host, &sum_ns, &copy_ns);
+        time_copies(session, device, base, host, &sum_ns, &copy_ns);
         status = ops->sync != NULL ? ops->sync(device, err) : PST_OK;
     }
     if (status == PST_OK) {

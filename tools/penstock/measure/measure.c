@@ -12,27 +12,30 @@
 #include "base/util.h"
 #include "graph/custom.h"
 #include "measure/measure_impl.h"
+#include "measure/watch.h"
 
 #define FEWEST_ROUNDS 3u
 #define N_SERIES      4u         /* F, B, W, and adding its gradient to the sum of the step */
 #define MOST_TIMES    (1u << 23) /* that are kept */
 #define TRIMMED       0.1        /* at either end: what was interrupted, or is too good to last */
 
-/* Two places in what the device is asked for: by the host's clock around it or, on a device that
+/* Two places in what the device is asked for: by a watch of the host around it or, on a device that
    works on its own, between marks in its queue, so that the way there does not count. */
 struct places {
     const struct pst_device_ops *ops;
     struct pst_device *device;
-    struct pst_mark *marks[2]; /* NULL: by the host's clock */
-    uint64_t begin_ns;
+    struct pst_mark *marks[2]; /* NULL: by the watch */
+    struct pst_watch watch;
 };
 
-static pst_status places_init(struct places *places, const struct pst_device_ops *ops,
+static pst_status places_init(struct places *places, const struct pst_measure_config *config,
                               struct pst_device *device, struct pst_error *err)
 {
+    const struct pst_device_ops *ops = config->device;
     pst_status status = PST_OK;
 
-    *places = (struct places){.ops = ops, .device = device};
+    *places = (struct places){
+        .ops = ops, .device = device, .watch = pst_watch_of(ops, &config->device_config)};
     for (uint32_t i = 0; (ops->flags & PST_DEVICE_APART) != 0 && i < 2 && status == PST_OK; i++) {
         status = ops->mark_create(device, true, &places->marks[i], err);
     }
@@ -44,7 +47,7 @@ static void places_begin(struct places *places)
     if (places->marks[0] != NULL) {
         places->ops->mark(places->device, PST_QUEUE_COMPUTE, places->marks[0]);
     } else {
-        places->begin_ns = pst_now_ns();
+        pst_watch_begin(&places->watch);
     }
 }
 
@@ -52,14 +55,13 @@ static void places_begin(struct places *places)
 static uint64_t places_lap(struct places *places)
 {
     const struct pst_device_ops *ops = places->ops;
-    uint64_t begin = places->begin_ns, end;
+    uint64_t begin, end;
 
     if (ops->finish != NULL) {
         ops->finish(places->device);
     }
     if (places->marks[0] == NULL) {
-        places->begin_ns = end = pst_now_ns();
-        return end - begin;
+        return pst_watch_lap(&places->watch);
     }
     ops->mark(places->device, PST_QUEUE_COMPUTE, places->marks[1]);
     ops->wait(places->device, places->marks[1], UINT64_MAX);
@@ -432,7 +434,7 @@ static pst_status measure_next(struct measuring *m, uint32_t *offset, struct pst
     }
     m->config->device->enter(m->device);
     status = next_group(m, *offset, &n, &bytes, err);
-    PST_TRY(status, places_init(&m->places, m->config->device, m->device, err));
+    PST_TRY(status, places_init(&m->places, m->config, m->device, err));
     PST_TRY(status, m->config->device->arena(m->device, bytes, &base, err));
     PST_TRY(status,
             measure_group_init(m->config, m->device, m->selected + *offset, n, base, &group, err));
@@ -525,6 +527,7 @@ static void summarize(const struct measuring *m, uint32_t first, struct pst_meas
 {
     double added = m->config->microbatches > 1 ? 1 - 1 / (double)m->config->microbatches : 0;
 
+    *ret_measured = (struct pst_measured){.rounds = 0};
     for (uint32_t pass = 0; pass < 3; pass++) {
         uint32_t n = gather(m, first, pass, 0, 1);
 

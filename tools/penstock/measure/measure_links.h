@@ -8,11 +8,13 @@
 
 #include "exec/transport.h"
 
-#define PST_LINK_SIZES 8
+#define PST_LINK_SIZES  8
+#define PST_LINK_BURSTS 3
 
 struct pst_link_sample {
     uint64_t bytes;
-    double ns; /* one way: half the median of a message there and one back */
+    double ns; /* one way: half of a message there and one back, the median of a burst's rounds;
+                  the least of the bursts, for others may hold up a whole one */
 };
 
 struct pst_measured_link {
@@ -29,8 +31,9 @@ struct pst_link_devices {
 };
 
 /* Between the memory of two devices, where messages follow each other as in a step and the host
-   waits for some of them together; on NULL: of the host. Starts two threads. Errors: those of the
-   transport and of the devices; machine.threads, PST_ERR_NOMEM. */
+   waits for some of them together; on NULL: of the host, each end on a core of its own. rounds: of
+   a size in a burst. Starts two threads. Errors: those of the transport and of the devices;
+   machine.threads, PST_ERR_NOMEM. */
 pst_status pst_measure_link(const struct pst_transport_ops *transport,
                             const struct pst_link_devices *on, uint32_t rounds,
                             struct pst_measured_link *ret_link, struct pst_error *err);

@@ -12,6 +12,7 @@
 #include "session/session.h"
 
 #define PST_PROFILE_SIZES 16
+#define PST_PROFILE_TRIES 3 /* of a size, where several threads compute beside others */
 
 struct pst_profile_request {
     uint32_t n_sizes, sizes[PST_PROFILE_SIZES]; /* samples of a micro-batch, ascending */
@@ -32,6 +33,9 @@ struct pst_profiled {
     struct pst_costed *graph;      /* bytes exact for the largest size, from the model */
     double worst_spread; /* of what takes a hundredth of a step or more, at the largest size */
     uint32_t worst_op;
+    double others; /* the part of this machine that others had in the last try of a size, the most
+                      of all sizes */
+    bool held_up;  /* their time counts */
 };
 
 /* Powers of two up to the first that is not below train.microbatch, at most the batch. */

@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "base/util.h"
+#include "measure/others.h"
 #include "reports/rows.h"
 #include "reports/table.h"
 
@@ -215,6 +216,11 @@ void pst_profile_report_print(const struct pst_session *session, const struct ps
             out,
             "measurements of %s spread by %.0f %% (quartiles over mean): is the machine busy?\n",
             session->graph->ops[profile->worst_op].name, 100 * profile->worst_spread);
+    }
+    if (profile->others > PST_OTHERS_MANY) {
+        fprintf(out,
+                "other processes used %.0f %% of the processors meanwhile: times may be too long\n",
+                100 * profile->others);
     }
     if (file != NULL) {
         pst_text_printf(out, "written to %s; plan with it: --set profile.file=%s\n", file, file);
