@@ -65,10 +65,13 @@ static inline struct pst_cost_model pst_cost_of_slice(const struct pst_cost_mode
    one that was measured. */
 void pst_cost_op(const struct pst_cost_model *cost, uint32_t op, uint32_t samples,
                  struct pst_times *ret_times);
-/* Times of passes of a stage of these operators: of each pass the sum of what they take the device,
-   or what they take the host if that is more. */
+/* The sum over ops. */
 void pst_cost_ops(const struct pst_cost_model *cost, const uint32_t *ops, uint32_t n_ops,
                   uint32_t samples, struct pst_times *ret_times);
+/* Times of passes of a stage of these operators: of each pass that sum, or what they take the host
+   if that is more. */
+void pst_cost_stage(const struct pst_cost_model *cost, const uint32_t *ops, uint32_t n_ops,
+                    uint32_t samples, struct pst_times *ret_times);
 /* By how much the passes F, B, W of such a stage take longer than its operators take the device. */
 struct pst_pass_scale {
     double of[3]; /* >= 1 */

@@ -264,6 +264,15 @@ void pst_cost_ops(const struct pst_cost_model *cost, const uint32_t *ops, uint32
     struct pass_sums sums;
 
     sum_ops(cost, ops, n_ops, samples, &sums);
+    *ret_times = sums.all;
+}
+
+void pst_cost_stage(const struct pst_cost_model *cost, const uint32_t *ops, uint32_t n_ops,
+                    uint32_t samples, struct pst_times *ret_times)
+{
+    struct pass_sums sums;
+
+    sum_ops(cost, ops, n_ops, samples, &sums);
     const struct pst_times lag = {find_lag(sums.host_ns[0], sums.kernels.forward_ns),
                                   find_lag(sums.host_ns[1], sums.kernels.backward_input_ns),
                                   find_lag(sums.host_ns[2], sums.kernels.backward_weight_ns)};

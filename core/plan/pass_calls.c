@@ -151,7 +151,7 @@ void pst_plan_pass_ns(const struct pst_plan_stage *stage, const struct pst_graph
 
     cost = pst_cost_on(&of, stage->ranks, stage->n_ranks, &at);
     time_replays(stage, graph, cost, &replay);
-    pst_cost_ops(cost, stage->nodes, stage->n_nodes, pst_plan_samples(stage), &times);
+    pst_cost_stage(cost, stage->nodes, stage->n_nodes, pst_plan_samples(stage), &times);
     ret_ns[PST_I_F] = times.forward_ns;
     ret_ns[PST_I_B] = pst_sat_add_ns(times.backward_input_ns, inside ? replay : 0);
     ret_ns[PST_I_W] = times.backward_weight_ns;

@@ -15,7 +15,7 @@ static void node_ns(const struct pst_cost_model *cost, uint32_t node, uint32_t s
 {
     struct pst_times times;
 
-    pst_cost_ops(cost, &node, 1, samples, &times);
+    pst_cost_op(cost, node, samples, &times);
     ret_ns[0] = (double)times.forward_ns;
     ret_ns[1] = (double)times.backward_input_ns;
     ret_ns[2] = (double)times.backward_weight_ns;

@@ -79,8 +79,8 @@ static void time_stage(const struct pst_planner *planner, const struct pst_plan 
     const struct pst_plan_stage *stage = &plan->stages[s];
     struct pst_cost_at at;
 
-    pst_cost_ops(pst_cost_on(planner->in.cost, stage->ranks, stage->n_ranks, &at), stage->nodes,
-                 stage->n_nodes, pst_plan_samples(stage), ret_times);
+    pst_cost_stage(pst_cost_on(planner->in.cost, stage->ranks, stage->n_ranks, &at), stage->nodes,
+                   stage->n_nodes, pst_plan_samples(stage), ret_times);
     add_meetings(planner, plan, s, split, ret_times);
 }
 

@@ -79,13 +79,13 @@ TEST(host_or_device)
     struct pst_pass_scale scale;
     uint64_t forward_ns = 0;
 
-    pst_cost_ops(&cost, ops, 3, 1, &device);
+    pst_cost_stage(&cost, ops, 3, 1, &device);
     cluster.host_overhead = device.forward_ns / 3; /* three operators, two of which have weights */
-    pst_cost_ops(&cost, ops, 3, 1, &times);
+    pst_cost_stage(&cost, ops, 3, 1, &times);
     assert_int_equal(times.forward_ns, device.forward_ns);
     assert_int_equal(times.backward_weight_ns, device.backward_weight_ns);
     cluster.host_overhead = 2 * device.forward_ns;
-    pst_cost_ops(&cost, ops, 3, 1, &times);
+    pst_cost_stage(&cost, ops, 3, 1, &times);
     assert_int_equal(times.forward_ns, 6 * device.forward_ns);
     assert_int_equal(times.backward_weight_ns, 4 * device.forward_ns);
     scale = pst_cost_host_scale(&cost, ops, 3, 1);

@@ -196,8 +196,8 @@ static void describe(const struct pst_session *session, uint32_t id,
     struct pst_cost_at at;
     struct pst_times times;
 
-    pst_cost_ops(pst_cost_on(&session->cost, stage->ranks, stage->n_ranks, &at), stage->nodes,
-                 stage->n_nodes, pst_plan_samples(stage), &times);
+    pst_cost_stage(pst_cost_on(&session->cost, stage->ranks, stage->n_ranks, &at), stage->nodes,
+                   stage->n_nodes, pst_plan_samples(stage), &times);
     ret_stage->stage = id;
     ret_stage->plan = *stage;
     list_kinds(session->planned.plan, stage, ret_stage->kinds, sizeof ret_stage->kinds);
