@@ -252,7 +252,7 @@ static void sum_ops(const struct pst_cost_model *cost, const uint32_t *ops, uint
     }
 }
 
-/* What the host takes longer than the device. */
+/* Returns by how much the host takes longer than the device. */
 static uint64_t find_lag(uint64_t host_ns, uint64_t device_ns)
 {
     return host_ns > device_ns ? host_ns - device_ns : 0;
@@ -300,7 +300,7 @@ struct pst_pass_scale pst_cost_host_scale(const struct pst_cost_model *cost, con
                                     scale_of(sums.host_ns[2], sums.kernels.backward_weight_ns)}};
 }
 
-static uint64_t scaled(uint64_t ns, double scale)
+static uint64_t scale_ns(uint64_t ns, double scale)
 {
     return scale > 1 ? (uint64_t)fmin(round((double)ns * scale), LONGEST_NS) : ns;
 }
@@ -312,9 +312,9 @@ void pst_cost_share(const struct pst_cost_model *cost, const struct pst_pass_sca
     if (pst_op_is_convert(cost->graph->ops[op].kind)) {
         return;
     }
-    ret_times->forward_ns = scaled(ret_times->forward_ns, scale->of[0]);
-    ret_times->backward_input_ns = scaled(ret_times->backward_input_ns, scale->of[1]);
-    ret_times->backward_weight_ns = scaled(ret_times->backward_weight_ns, scale->of[2]);
+    ret_times->forward_ns = scale_ns(ret_times->forward_ns, scale->of[0]);
+    ret_times->backward_input_ns = scale_ns(ret_times->backward_input_ns, scale->of[1]);
+    ret_times->backward_weight_ns = scale_ns(ret_times->backward_weight_ns, scale->of[2]);
 }
 
 uint64_t pst_cost_workspace(const struct pst_cost_model *cost, uint32_t op, uint32_t pass,

@@ -66,3 +66,21 @@ void pst_check_report_add(struct pst_check_report *report, const char *rule, uin
     pst_check_report_addv(report, rule, device, PST_NONE, format, args);
     va_end(args);
 }
+
+pst_status pst_predict_step(const struct pst_plan *plan, const struct pst_graph *graph,
+                            const struct pst_cost_model *cost, bool quick, uint64_t *ret_ns,
+                            struct pst_error *err)
+{
+    struct pst_sim_result result;
+    pst_status status;
+
+    if (quick) {
+        return pst_judge_quick(plan, graph, cost, ret_ns, err);
+    }
+    status = pst_judge_steps(plan, graph, cost, 1, &result, err);
+
+    if (status == PST_OK) {
+        *ret_ns = result.period_ns;
+    }
+    return status;
+}

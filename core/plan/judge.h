@@ -81,4 +81,9 @@ pst_judge_check_fn pst_judge_check;
 pst_judge_steps_fn pst_judge_steps;
 pst_judge_quick_fn pst_judge_quick;
 
+/* Simulated time of a step of a plan in the long run: a pst_planner_clock. */
+pst_status pst_predict_step(const struct pst_plan *plan, const struct pst_graph *graph,
+                            const struct pst_cost_model *cost, bool quick, uint64_t *ret_ns,
+                            struct pst_error *err);
+
 #endif

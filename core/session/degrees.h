@@ -23,10 +23,9 @@ void pst_degrees_warn(const struct pst_job *job);
 /*
  * Asks the partitioner, and searches plans: for the stages of its answer, and for each degree of
  * the list as though it was the only one, as far as they can be had and the partitioner chooses
- * them. Divides the session's graph
- * for the plan with the shortest step, which comes without programs. Errors: those of
- * pst_planner_run, first of the partitioner's answer; plan.mismatch, exit 2, where the degrees
- * cannot run.
+ * them. Divides the session's graph for the plan with the shortest step, which comes without
+ * programs. Errors: those of pst_planner_run, first of the partitioner's answer; plan.mismatch,
+ * exit 2, where the degrees cannot run.
  */
 pst_status pst_degrees_search(struct pst_session *session, bool (*cancelled)(void),
                               struct pst_planned *ret_planned, struct pst_error *err);

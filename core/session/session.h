@@ -132,10 +132,6 @@ static inline bool pst_session_has_no_data(const struct pst_session *session)
 /* How ranks share a device, in one line written to `text`; NULL: they do not. */
 const char *pst_session_sharing(const struct pst_session *session, char *text, size_t size);
 
-/* Simulated time of a step of a plan in the long run: a pst_planner_clock. */
-pst_status pst_predict_step(const struct pst_plan *plan, const struct pst_graph *graph,
-                            const struct pst_cost_model *cost, bool quick, uint64_t *ret_ns,
-                            struct pst_error *err);
 /* Devices that can compute at a time where they are threads of this machine, else 0. */
 uint32_t pst_session_side_by_side(const struct pst_session *session);
 /* Do they move the bytes of meetings while they wait for these, not beside kernels? */

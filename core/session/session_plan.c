@@ -17,24 +17,6 @@
 #include "session/isolate.h"
 #include "plan/gathers.h"
 
-pst_status pst_predict_step(const struct pst_plan *plan, const struct pst_graph *graph,
-                            const struct pst_cost_model *cost, bool quick, uint64_t *ret_ns,
-                            struct pst_error *err)
-{
-    struct pst_sim_result result;
-    pst_status status;
-
-    if (quick) {
-        return pst_judge_quick(plan, graph, cost, ret_ns, err);
-    }
-    status = pst_judge_steps(plan, graph, cost, 1, &result, err);
-
-    if (status == PST_OK) {
-        *ret_ns = result.period_ns;
-    }
-    return status;
-}
-
 /* Simulates a step of the session's plan with these costs. */
 static pst_status predict(struct pst_session *session, const struct pst_cost_model *cost,
                           struct pst_error *err)
