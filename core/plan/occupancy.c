@@ -222,8 +222,8 @@ static void query_spans(struct query *query, const struct pst_spans *spans)
     }
 }
 
-static void unite(struct pst_occupancy *occupancy, struct pst_spans *all,
-                  const struct pst_spans *other)
+static void unite_spans(struct pst_occupancy *occupancy, struct pst_spans *all,
+                        const struct pst_spans *other)
 {
     for (uint32_t i = 0; i < other->n; i++) {
         add_span(&occupancy->arena, all, spans_of(other)[i]);
@@ -248,15 +248,15 @@ static const struct pst_spans *find_base(struct pst_occupancy *occupancy, uint32
         const uint32_t left = (low + occupancy->n_leaves) >> level;
         const uint32_t right = (high + occupancy->n_leaves) >> level;
 
-        unite(occupancy, &base->spans, &nodes[left].whole);
+        unite_spans(occupancy, &base->spans, &nodes[left].whole);
         if (right > left) {
-            unite(occupancy, &base->spans, &nodes[right].whole);
+            unite_spans(occupancy, &base->spans, &nodes[right].whole);
         }
         if (right > left + 1 && left % 2 == 0) {
-            unite(occupancy, &base->spans, &nodes[left + 1].any);
+            unite_spans(occupancy, &base->spans, &nodes[left + 1].any);
         }
         if (right > left + 1 && right % 2 == 1) {
-            unite(occupancy, &base->spans, &nodes[right - 1].any);
+            unite_spans(occupancy, &base->spans, &nodes[right - 1].any);
         }
     }
     return &base->spans;
