@@ -75,7 +75,7 @@ struct stretches {
 struct cover {
     uint64_t *bounds; /* ascending, distinct */
     uint32_t n;       /* bounds */
-    uint32_t *index;  /* [RECENT] by slot_of: of a bound that has the slot */
+    uint32_t *index;  /* [RECENT] by find_slot: of a bound that has the slot */
     uint64_t *taken;
     struct stretches *of; /* [value] that it lies on, from when it begins to live */
 };
@@ -86,7 +86,7 @@ static bool belongs(const struct pst_value *value, bool host)
     return (value->kind == PST_V_HOST) == host;
 }
 
-static uint32_t slot_of(uint64_t bound)
+static uint32_t find_slot(uint64_t bound)
 {
     return (uint32_t)((bound ^ bound >> 18) / PST_VALUE_ALIGN % RECENT);
 }
@@ -100,7 +100,7 @@ static uint32_t collect_bounds(const struct pst_program *program, bool host, uin
     for (uint64_t i = 0; i < 2 * (uint64_t)program->n_values; i++) {
         const struct pst_value *value = &program->values[i / 2];
         uint64_t bound = value->offset + (i % 2 != 0 ? value->bytes : 0);
-        uint64_t *met = &recent[slot_of(bound)];
+        uint64_t *met = &recent[find_slot(bound)];
         if (belongs(value, host) && *met != bound + 1) {
             *met = bound + 1;
             bounds[n++].key = bound;
@@ -121,7 +121,7 @@ static void make_cover(struct pst_check *check, const struct pst_program *progra
     for (uint32_t i = 0; i < n; i++) {
         PST_ASSERT(i == 0 || rows[i - 1].key <= rows[i].key); /* layouts are sorted alike */
         if (i == 0 || rows[i - 1].key != rows[i].key) {
-            cover->index[slot_of(rows[i].key)] = kept;
+            cover->index[find_slot(rows[i].key)] = kept;
             cover->bounds[kept++] = rows[i].key;
         }
     }
@@ -133,7 +133,7 @@ static void make_cover(struct pst_check *check, const struct pst_program *progra
 
 static uint32_t bound_index(const struct cover *cover, uint64_t bound)
 {
-    const uint32_t at = cover->index[slot_of(bound)];
+    const uint32_t at = cover->index[find_slot(bound)];
     return cover->bounds[at] == bound ? at : PST_FIRST(i, cover->n, cover->bounds[i] >= bound);
 }
 
