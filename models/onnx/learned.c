@@ -436,6 +436,36 @@ static bool lacks_operator(struct onnx_model *model, const struct onnx_node *nod
     return false;
 }
 
+/* No node stands for an operator that makes an output of the program: the optimizer has left it
+ * out.
+ */
+static bool lacks_end(struct onnx_model *model)
+{
+    const char *signature =
+        onnx_metadata(model, &model->proto->graph->base, GRAPH_FIELD, ONNX_SIGNATURE);
+    const char *at = signature;
+
+    while (at != NULL && (at = strstr(at, ": USER_OUTPUT")) != NULL) {
+        const char *name = at++;
+        bool made = false;
+
+        while (name > signature && name[-1] != '\n') {
+            name--;
+        }
+        for (uint32_t i = 0; i < model->n_nodes && !made; i++) {
+            const char *text = onnx_program_text(model, &model->nodes[i]);
+            const size_t n = (size_t)(at - 1 - name);
+
+            made = text == NULL ||
+                   (text[0] == '%' && strncmp(text + 1, name, n) == 0 && text[1 + n] == ' ');
+        }
+        if (!made) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Parameters that no initializer stands for. They may be unused, unless operators are missing. */
 static void find_lost(struct onnx_model *model, struct guesses *lost)
 {
@@ -449,7 +479,7 @@ static void find_lost(struct onnx_model *model, struct guesses *lost)
     for (uint32_t i = 0; i < model->n_nodes && lost->n > 0 && !lacking; i++) {
         lacking = lacks_operator(model, &model->nodes[i]);
     }
-    lost->n = lacking ? lost->n : 0;
+    lost->n = lacking || (lost->n > 0 && lacks_end(model)) ? lost->n : 0;
 }
 
 pst_status onnx_part_joined(struct onnx_model *model, struct pst_error *err)

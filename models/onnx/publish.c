@@ -421,12 +421,16 @@ static void publish_tie(struct publisher *p, uint32_t i)
         const struct onnx_value *value = source_of(p->model, read);
         struct pst_initial_tensor *tensor;
         const char *name;
+        bool moved;
 
         if (value == NULL || !is_module_name(value->name) ||
             p->statistic[value - p->model->values]) {
             continue;
         }
-        name = pst_arena_printf(p->arena, "%s.%s", p->scopes[i], last_part(value->name));
+        moved = p->told && value->told != NULL && value->told->parameter && value->rank == 2 &&
+                pst_names_find(&p->listed, value->name) == PST_NONE && is_factor(p->model, value);
+        name = pst_arena_printf(p->arena, "%s.%s", p->scopes[i],
+                                last_part(moved ? value->told->target : value->name));
         if (p->told ? pst_names_find(&p->listed, name) == PST_NONE
                     : (read->tensor == NULL && onnx_maker(p->model, read)->op == ONNX_Identity) ||
                           has_name(p, value, p->scopes[i])) {
@@ -435,8 +439,8 @@ static void publish_tie(struct publisher *p, uint32_t i)
         if (pst_names_find(&p->taken, name) == PST_NONE &&
             (p->told || ((value->rank == 2 || strcmp(last_part(value->name), "bias") == 0) &&
                          is_layer(p, p->scopes[i])))) {
-            tensor = add(p, name, value, false);
-            if (tensor != NULL && !p->told) {
+            tensor = add(p, name, value, moved);
+            if (tensor != NULL && (moved || !p->told)) {
                 tensor->remark = PST_TENSOR_GUESSED;
             }
         }
