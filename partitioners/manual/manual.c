@@ -384,7 +384,7 @@ static pst_status partition(void *self_, const struct pst_partition_in *in,
 
 PST_INTERFACE(PST_PARTITIONER, struct pst_partitioner, .partition = partition)
 
-static const char *const provides[] = {"chain",    "dag",  "per-stage-microbatch",
+static const char *const provides[] = {"chain",    "dag",        "per-stage-microbatch",
                                        "replicas", "ways=given", NULL};
 static const char *const needs[] = {NULL};
 
