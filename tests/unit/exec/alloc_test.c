@@ -151,7 +151,7 @@ TEST(test_emulated)
     struct pst_batch batch = {.inputs = {x, t}};
     struct pst_update update = {.optimizer = PST_SGD, .step = 1};
     struct pst_device_times times = {NULL, some_ns, update_ns, NULL};
-    struct pst_exec_links links = {NULL, link_ns, ring_ns, no_node};
+    struct pst_exec_links links = {NULL, link_ns, ring_ns, no_node, NULL};
     struct pst_exec_config config = toy_config(&toy, load_device("emulated"), load_threads());
     struct pst_step_result result;
     struct pst_exec *exec;

@@ -83,7 +83,7 @@ static void run_steps(struct real *real, const struct pst_batch *batch, uint32_t
 static struct pst_timeline *rehearse(struct real *real, uint32_t n_steps)
 {
     struct pst_device_times times = {&real->cost, kernel_ns, update_ns, host_ns};
-    struct pst_exec_links links = {&real->cost, transfer_ns, meeting_ns, node};
+    struct pst_exec_links links = {&real->cost, transfer_ns, meeting_ns, node, NULL};
     struct pst_exec_config config = {.graph = real->graph,
                                      .plan = real->plan,
                                      .programs = (const struct pst_program *const *)real->programs,

@@ -48,7 +48,7 @@ static uint32_t node(void *context, uint32_t rank)
 }
 
 static const struct pst_device_times times = {NULL, kernel_ns, update_ns, NULL};
-static const struct pst_exec_links links = {NULL, transfer_ns, meeting_ns, node};
+static const struct pst_exec_links links = {NULL, transfer_ns, meeting_ns, node, NULL};
 
 /*
  * Per step, in us. Rank 0: two F, then it waits for gradients, whose way is 500. Rank 1: two

@@ -479,7 +479,7 @@ static void look_at(void *context, const struct pst_recorded *recorded)
 TEST(emulated)
 {
     static const struct pst_device_times times = {NULL, kernel_ns, update_ns, NULL};
-    static const struct pst_exec_links links = {NULL, transfer_ns, meeting_ns, node};
+    static const struct pst_exec_links links = {NULL, transfer_ns, meeting_ns, node, NULL};
     const struct pst_update update = {.optimizer = PST_MOMENTUM, .lr = 0.1f, .step = 1};
     FINISHED_BY(real_destroy) struct real real;
     struct pst_exec_config config;
