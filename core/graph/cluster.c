@@ -49,6 +49,10 @@ const struct pst_param pst_cluster_params[] = {
     ROW(link_directions, INT, "1", "1..2",
         "1: copies to and from host memory run concurrently; 2: both directions share the host "
         "link."),
+    ROW(uncertainty, FLOAT, "0", "0..1",
+        "Mean relative error of steps that this description predicts, by published measurements; "
+        "0: "
+        "not known."),
 };
 
 const uint32_t pst_cluster_n_params = sizeof pst_cluster_params / sizeof *pst_cluster_params;

@@ -36,15 +36,19 @@ static uint64_t scaled(const struct pst_emulation *emulation, uint64_t ns)
     return time < 4e18 ? (uint64_t)llround(time) : (uint64_t)4e18;
 }
 
-static const struct pst_plan_stage *find_stage(const struct pst_plan *plan, uint32_t rank,
-                                               uint32_t op)
+/* Finds that of the stage which runs the operator on this rank. */
+static struct pst_pass_scale find_scale(const struct pst_plan *plan,
+                                        const struct pst_cost_model *cost, uint32_t rank,
+                                        uint32_t op, uint32_t samples)
 {
-    const struct pst_plan_stage *stage = plan->stages;
+    for (uint32_t s = 0; s < plan->n_stages; s++) {
+        const struct pst_plan_stage *stage = &plan->stages[s];
 
-    while (pst_plan_place(stage, rank) == PST_NONE || pst_plan_node(stage, op) == PST_NONE) {
-        stage++;
+        if (pst_plan_place(stage, rank) != PST_NONE && pst_plan_node(stage, op) != PST_NONE) {
+            return pst_cost_host_scale(cost, stage->nodes, stage->n_nodes, samples);
+        }
     }
-    return stage;
+    return (struct pst_pass_scale){{1, 1, 1}};
 }
 
 static uint64_t kernel_ns(void *context, uint32_t rank, uint32_t op, uint32_t pass,
@@ -52,11 +56,9 @@ static uint64_t kernel_ns(void *context, uint32_t rank, uint32_t op, uint32_t pa
 {
     const struct pst_emulation *emulation = context;
     const struct pst_cost_model of = pst_cost_of_slice(emulation->cost, slice);
-    const struct pst_plan_stage *stage = find_stage(emulation->plan, rank, op);
     struct pst_cost_at at;
     const struct pst_cost_model *cost = pst_cost_on(&of, &rank, 1, &at);
-    const struct pst_pass_scale scale =
-        pst_cost_host_scale(cost, stage->nodes, stage->n_nodes, samples);
+    const struct pst_pass_scale scale = find_scale(emulation->plan, cost, rank, op, samples);
     struct pst_times times;
 
     pst_cost_share(cost, &scale, op, samples, &times);

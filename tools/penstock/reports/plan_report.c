@@ -61,6 +61,7 @@ struct totals {
     uint32_t n_stages, batch, weight_versions, devices_used;
     uint32_t tensor; /* 0: no parts, or unlike */
     struct pst_idle idle;
+    double uncertainty;
     const char *operator_times, *file;
 };
 
@@ -273,6 +274,12 @@ static char *describe_cores(const struct pst_session *session, struct pst_arena 
                             session->cores == 1 ? "" : "s");
 }
 
+/* Returns that of the description; 0: it is not known, or operators are measured. */
+static double find_uncertainty(const struct pst_session *session)
+{
+    return session->cost.profile == NULL ? session->cluster.uncertainty : 0;
+}
+
 void pst_report_prediction(const struct pst_session *session, const char *text, FILE *out)
 {
     const bool shares = session->threads > session->cores;
@@ -282,6 +289,10 @@ void pst_report_prediction(const struct pst_session *session, const char *text, 
 
     text = pst_arena_printf(&arena, "predicted step  %s%s", text,
                             session->calibrated ? ", operators measured here" : "");
+    if (find_uncertainty(session) > 0) {
+        text = pst_arena_printf(&arena, "%s, ± %.2g %% as published steps say of this description",
+                                text, 100 * find_uncertainty(session));
+    }
     text = shares && in_turn
                ? pst_arena_printf(&arena, "%s %s", text, describe_cores(session, &arena))
                : text;
@@ -513,6 +524,10 @@ const struct pst_row pst_plan_rows[] = {
      PST_ROW_EACH(PLAN, struct pst_plan, devices, n_devices)},
     {"step_us", "predicted step, which the search minimises", OF_SESSION(NS, predicted_ns)},
     {"step_here_us", "predicted step on the cores of this machine", OF_SESSION(NS, here_ns)},
+    {"uncertainty",
+     "mean relative error of such predictions by `cluster.uncertainty`; absent if it is not known, "
+     "or operators are measured",
+     OF_TOTALS(REAL, uncertainty), .absent = PST_ROW_IF_ZERO},
     {"idle", "mean over all devices, 0 to 1", OF_TOTALS(REAL, idle.all)},
     {"bubble", "idle time of the busiest device, 0 to 1", OF_TOTALS(REAL, idle.busiest)},
     {"devices_used", "devices with a stage", OF_TOTALS(COUNT, devices_used)},
@@ -545,6 +560,7 @@ void pst_plan_report_json(const struct pst_session *session, const char *file,
                       ? session->graph->parts
                       : 0,
         .idle = pst_sim_idle(&session->simulated),
+        .uncertainty = find_uncertainty(session),
         .operator_times = pst_session_times_name(session),
         .file = file,
     };
