@@ -49,6 +49,9 @@ const struct pst_param pst_cluster_params[] = {
     ROW(link_directions, INT, "1", "1..2",
         "1: copies to and from host memory run concurrently; 2: both directions share the host "
         "link."),
+    ROW(memory_factor, FLOAT, "0", "0..10",
+        "Peak memory of the framework that this describes, over that of penstock's own run; 0: not "
+        "known. Reports tell what it needs; no plan heeds it."),
     ROW(uncertainty, FLOAT, "0", "0..1",
         "Mean relative error of steps that this description predicts, by published measurements; "
         "0: "

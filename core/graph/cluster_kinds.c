@@ -27,17 +27,13 @@ struct form {
     const char *const *left_out; /* keys of [cluster] that it must not have */
 };
 
-static const char *const not_of_device[] = {"devices",
-                                            "node_size",
-                                            "link_directions",
-                                            "node_link_bandwidth",
-                                            "node_link_latency",
-                                            "uncertainty",
-                                            "collective_bandwidth",
-                                            "collective_decay",
-                                            NULL};
-static const char *const not_of_node[] = {"devices", "node_size", "link_directions", "uncertainty",
-                                          NULL};
+static const char *const not_of_device[] = {"devices",           "node_size",
+                                            "link_directions",   "node_link_bandwidth",
+                                            "node_link_latency", "memory_factor",
+                                            "uncertainty",       "collective_bandwidth",
+                                            "collective_decay",  NULL};
+static const char *const not_of_node[] = {"devices",       "node_size",   "link_directions",
+                                          "memory_factor", "uncertainty", NULL};
 
 static const struct form forms[] = {{"node", "[[cluster.node]]", "nodes",
                                      "Nodes that it is about: 1, \"0-2\" or [0, 2].", not_of_node},

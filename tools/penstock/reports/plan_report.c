@@ -208,6 +208,28 @@ static void print_sizes(const struct pst_plan *plan, const char *title,
     free(text);
 }
 
+/* Returns what the framework that [cluster] describes needs at its peak; 0: it is not known. */
+static uint64_t framework_bytes(const struct pst_session *session, uint32_t rank)
+{
+    return (uint64_t)((double)session->planned.plan->devices[rank].peak_bytes *
+                      session->cluster.memory_factor);
+}
+
+static void print_framework(const struct pst_session *session, FILE *out)
+{
+    uint32_t most = 0;
+    char need[32], limit[96];
+
+    for (uint32_t r = 1; r < session->planned.plan->n_devices; r++) {
+        most = framework_bytes(session, r) > framework_bytes(session, most) ? r : most;
+    }
+    if (session->cluster.memory_factor > 0) {
+        fprintf(out, "framework       would need %s on device %u, whose memory is %s\n",
+                pst_format_bytes(need, framework_bytes(session, most)), most,
+                pst_session_capacity_text(session, most, limit, sizeof limit));
+    }
+}
+
 static void print_devices(const struct pst_session *session, FILE *out)
 {
     const struct pst_plan *plan = session->planned.plan;
@@ -227,6 +249,7 @@ static void print_devices(const struct pst_session *session, FILE *out)
     if (host) {
         print_sizes(plan, "host memory", host_bytes, out);
     }
+    print_framework(session, out);
 }
 
 static uint32_t most_versions(const struct pst_plan *plan)
@@ -463,6 +486,17 @@ static void put_static(struct pst_json *json, const struct pst_row *row,
     pst_json_uint(json, row->key, bytes);
 }
 
+static void put_framework(struct pst_json *json, const struct pst_row *row,
+                          const struct pst_row_of *of)
+{
+    const struct pst_session *session = OUTER(of, SESSION);
+
+    if (session->cluster.memory_factor > 0) {
+        pst_json_uint(json, row->key,
+                      framework_bytes(session, *(const uint32_t *)of->at[PST_ROW_INDEX]));
+    }
+}
+
 #define OF_DEVICE(kind, member) PST_ROW_AT(kind, PST_ROW_ENTRY, struct pst_plan_device, member)
 static const struct pst_row device_rows[] = {
     {"rank", "number of the device", PST_ROW_COUNT, .base = PST_ROW_INDEX},
@@ -472,6 +506,9 @@ static const struct pst_row device_rows[] = {
     {"static_bytes", "weights, gradients, optimizer state, running statistics", PST_ROW_BYTES,
      .base = PST_ROW_INDEX, .json = put_static},
     {"peak_bytes", "largest live sum", OF_DEVICE(BYTES, peak_bytes)},
+    {"framework_bytes",
+     "peak of the framework that `[cluster]` describes, by `memory_factor`; absent if that is 0",
+     PST_ROW_BYTES, .base = PST_ROW_INDEX, .json = put_framework},
     {"arena_bytes", "allocated", OF_DEVICE(BYTES, arena_bytes)},
     {"host_bytes", "offloaded to host memory", OF_DEVICE(BYTES, host_bytes)},
     PST_ROWS_END,
