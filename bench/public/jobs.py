@@ -155,7 +155,8 @@ def peaks(job, plan):
     """Predicted bytes at the peak of every rank."""
     each = job["replicas"] * job["tensor"]
     scores = held_scores(job) if devices.has_scores(job) else [0] * job["stages"]
-    return [rank.get("framework_bytes", rank["peak_bytes"]) + scores[i // each] for i, rank in enumerate(plan["devices"])]
+    return [rank.get("framework_bytes", rank["peak_bytes"]) + scores[i // each]
+            for i, rank in enumerate(plan["devices"])]
 
 
 def predict(options, job):
