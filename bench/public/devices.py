@@ -15,7 +15,7 @@ nanotron (`h100`), commit 9055c664 of January 2025; the playbook came out a mont
                 piece and gathers bf16 weights (optim/zero.py). penstock scatters sums instead, half
                 the bytes, so it says too little here
   transfers     two messages of metadata before each tensor (parallel/pipeline_parallel/p2p.py)
-  stages        cut by cost of layers and head (models/base.py); the loss is a block of its own
+  stages        nanotron cuts by the cost of layers and head (models/base.py)
 Megatron-LM's tests (`a100-ci`, `h100-ci`), model_config.yaml in tests/functional_tests/test_cases:
   attention     bert and t5: "--attention-backend: unfused"; gpt: what Transformer Engine chooses,
                 which is fused

@@ -50,8 +50,8 @@ const struct pst_param pst_cluster_params[] = {
         "1: copies to and from host memory run concurrently; 2: both directions share the host "
         "link."),
     ROW(memory_factor, FLOAT, "0", "0..10",
-        "Peak memory of the framework that this describes, over that of penstock's own run; 0: not "
-        "known. Reports tell what it needs; no plan heeds it."),
+        "Ratio of two peaks of memory: that of the framework described here, and that of penstock. "
+        "plan prints what the framework would need; planners ignore it. 0: not known."),
     ROW(uncertainty, FLOAT, "0", "0..1",
         "Mean relative error of steps that this description predicts, by published measurements; "
         "0: "

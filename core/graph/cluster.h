@@ -34,8 +34,8 @@ struct pst_cluster {
     uint64_t node_link_latency;    /* ns */
     uint64_t collective_bandwidth; /* bytes/s of a node in collectives between two; 0: its link's */
     double collective_decay;       /* on n nodes (n / 2)^-decay of it */
-    double memory_factor;          /* peaks of the framework described, over penstock's; 0: not
-                                      known. No plan heeds it */
+    double memory_factor;          /* peak of the framework described, over that of penstock; 0:
+                                      not known. Planners do not read it */
     double uncertainty;            /* mean relative error of predictions by this; 0: not known */
     uint64_t host_bandwidth;       /* bytes/s between a device and host memory; 0: not modelled */
     int64_t link_directions; /* 2: copies in both directions share that link; else they do not */

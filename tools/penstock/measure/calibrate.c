@@ -129,7 +129,7 @@ static pst_status keep(const struct pst_session *session, const struct pst_profi
     return status;
 }
 
-/* What others held up is not for later commands, which measure it again. */
+/* Later commands do not use a measurement that other programs disturbed; they measure again. */
 static pst_status keep_somewhere(const struct pst_session *session,
                                  const struct pst_profiled *profile,
                                  const struct pst_calibrate_listener *listener, bool *ret_kept,

@@ -30,10 +30,10 @@ struct pst_link_devices {
     const struct pst_device_config *config; /* but for the index */
 };
 
-/* Between the memory of two devices, where messages follow each other as in a step and the host
-   waits for some of them together; on NULL: of the host, each end on a core of its own. rounds: of
-   a size in a burst. Starts two threads. Errors: those of the transport and of the devices;
-   machine.threads, PST_ERR_NOMEM. */
+/* Measures the link between the memories of two devices; on NULL: of the host, with each end on a
+   core of its own. Messages follow each other as in a step, and the host waits for several of them
+   at once. rounds: messages of each size in a burst. Starts two threads. Errors: those of the
+   transport and of the devices; machine.threads, PST_ERR_NOMEM. */
 pst_status pst_measure_link(const struct pst_transport_ops *transport,
                             const struct pst_link_devices *on, uint32_t rounds,
                             struct pst_measured_link *ret_link, struct pst_error *err);

@@ -37,7 +37,7 @@ static inline uint64_t pst_watch_lap(struct pst_watch *watch)
     return watch->own && watch->own_ns - own_ns < wall_ns ? watch->own_ns - own_ns : wall_ns;
 }
 
-/* Begins. A clock of the thread that stands still between two readings, as some sandboxes have it,
+/* Starts a watch. In some sandboxes the thread's clock stands still between two readings: then it
    is not used. */
 static inline struct pst_watch pst_watch_of(const struct pst_device_ops *ops,
                                             const struct pst_device_config *config)
