@@ -313,8 +313,8 @@ void pst_report_prediction(const struct pst_session *session, const char *text, 
     text = pst_arena_printf(&arena, "predicted step  %s%s", text,
                             session->calibrated ? ", operators measured here" : "");
     if (find_uncertainty(session) > 0) {
-        text = pst_arena_printf(&arena, "%s, ± %.2g %% as published steps say of this description",
-                                text, 100 * find_uncertainty(session));
+        text = pst_arena_printf(&arena, "%s; ± %.2g %%, as on published runs", text,
+                                100 * find_uncertainty(session));
     }
     text = shares && in_turn
                ? pst_arena_printf(&arena, "%s %s", text, describe_cores(session, &arena))
