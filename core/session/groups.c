@@ -311,6 +311,7 @@ void pst_groups_describe(const struct pst_session *session, uint32_t cores,
     cluster->node_size = has_nodes(cluster) ? cluster->node_size / tensor : 0;
     cluster->devices = n;
     cluster->node_link_bandwidth = part_of(cluster->node_link_bandwidth, tensor);
+    cluster->collective_bandwidth = part_of(cluster->collective_bandwidth, tensor);
     ret_groups->cost.cluster = cluster;
 }
 

@@ -19,6 +19,7 @@ static struct pst_session session_of(struct pst_graph *graph, uint32_t parts)
                                             .node_size = 4,
                                             .node_link_bandwidth = 100,
                                             .node_link_latency = 9,
+                                            .collective_bandwidth = 80,
                                             .host_bandwidth = 50}};
 }
 
@@ -32,6 +33,7 @@ TEST(test_groups_of_two)
     expected.devices = 4;
     expected.node_size = 2;
     expected.node_link_bandwidth = 50;
+    expected.collective_bandwidth = 40;
     pst_groups_describe(&session, 0, &groups);
     assert_ptr_equal(groups.cost.cluster, &groups.cluster);
     assert_true(pst_cluster_equal(&groups.cluster, &expected));
